@@ -481,6 +481,7 @@ impl App {
         for route in self.routes.iter().filter(returns) {
             let topics = route.topics.text();
             tracing::warn!(
+                event = "records_return_to_topic",
                 topics,
                 "failed records return to their own topic after each delay; every group that reads the topic sees them again"
             );

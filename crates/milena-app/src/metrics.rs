@@ -139,91 +139,105 @@ pub struct HandlerCounts {
 }
 
 impl HandlerCounts {
-    /// Name, help text and value of each counter.
-    fn counters(&self) -> [(&'static str, &'static str, u64); 18] {
-        let retried = self
-            .failed
-            .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics);
-        [
-            ("consumer_success_total", "Records that are done.", self.success),
-            ("consumer_skipped_total", "Records that were skipped.", self.skipped),
-            (
-                "consumer_retry_total",
-                "Failed calls that were retried in place.",
-                retried,
-            ),
-            ("consumer_failed_total", "Failed calls.", self.failed),
-            (
-                "consumer_decode_errors_total",
-                "Records that could not be decoded.",
-                self.undecoded,
-            ),
-            (
-                "consumer_slow_total",
-                "Calls that took longer than slow_after.",
-                self.slow,
-            ),
-            ("consumer_calls_total", "Handler calls.", self.calls),
-            (
-                "consumer_retry_topic_total",
-                "Records written to a retry topic.",
-                self.retry_topics,
-            ),
-            (
-                "consumer_returned_total",
-                "Records returned to their own topic.",
-                self.returned,
-            ),
-            (
-                "consumer_dlq_non_retriable_total",
-                "Dead letters of failures that are not retried.",
-                self.dead_non_retriable,
-            ),
-            (
-                "consumer_dlq_max_retries_total",
-                "Dead letters after the last attempt.",
-                self.dead_max_retries,
-            ),
-            ("consumer_dlq_crashes_total", "Quarantined records.", self.dead_crashes),
-            (
-                "consumer_dlq_send_failed_total",
-                "Failed writes of retry records and dead letters.",
-                self.dead_send_failed,
-            ),
-            (
-                "events_validation_failed_total",
-                "Records that could not be decoded.",
-                self.undecoded,
-            ),
-            (
-                "events_publish_success_total",
-                "Records whose output was acknowledged.",
-                self.published,
-            ),
-            (
-                "events_publish_failed_total",
-                "Failed writes of handler output.",
-                self.publish_failed,
-            ),
-            (
-                "events_duplicates_skipped_total",
-                "Records that were handled before.",
-                self.duplicates,
-            ),
-            ("events_processed_success_total", "Records that are done.", self.success),
-        ]
+    /// Failed calls that were retried in place.
+    fn retried(&self) -> u64 {
+        self.failed
+            .saturating_sub(self.dead_non_retriable + self.dead_max_retries + self.retry_topics)
     }
 }
+
+/// Name, help text and value of a counter.
+type Counter = (&'static str, &'static str, fn(&HandlerCounts) -> u64);
+
+const COUNTERS: [Counter; 18] = [
+    ("consumer_success_total", "Records that are done.", |counts| {
+        counts.success
+    }),
+    ("consumer_skipped_total", "Records that were skipped.", |counts| {
+        counts.skipped
+    }),
+    (
+        "consumer_retry_total",
+        "Failed calls that were retried in place.",
+        HandlerCounts::retried,
+    ),
+    ("consumer_failed_total", "Failed calls.", |counts| counts.failed),
+    (
+        "consumer_decode_errors_total",
+        "Records that could not be decoded.",
+        |counts| counts.undecoded,
+    ),
+    (
+        "consumer_slow_total",
+        "Calls that took longer than slow_after.",
+        |counts| counts.slow,
+    ),
+    ("consumer_calls_total", "Handler calls.", |counts| counts.calls),
+    (
+        "consumer_retry_topic_total",
+        "Records written to a retry topic.",
+        |counts| counts.retry_topics,
+    ),
+    (
+        "consumer_returned_total",
+        "Records returned to their own topic.",
+        |counts| counts.returned,
+    ),
+    (
+        "consumer_dlq_non_retriable_total",
+        "Dead letters of failures that are not retried.",
+        |counts| counts.dead_non_retriable,
+    ),
+    (
+        "consumer_dlq_max_retries_total",
+        "Dead letters after the last attempt.",
+        |counts| counts.dead_max_retries,
+    ),
+    ("consumer_dlq_crashes_total", "Quarantined records.", |counts| {
+        counts.dead_crashes
+    }),
+    (
+        "consumer_dlq_send_failed_total",
+        "Failed writes of retry records and dead letters.",
+        |counts| counts.dead_send_failed,
+    ),
+    (
+        "events_validation_failed_total",
+        "Records that could not be decoded.",
+        |counts| counts.undecoded,
+    ),
+    (
+        "events_publish_success_total",
+        "Records whose output was acknowledged.",
+        |counts| counts.published,
+    ),
+    (
+        "events_publish_failed_total",
+        "Failed writes of handler output.",
+        |counts| counts.publish_failed,
+    ),
+    (
+        "events_duplicates_skipped_total",
+        "Records that were handled before.",
+        |counts| counts.duplicates,
+    ),
+    ("events_processed_success_total", "Records that are done.", |counts| {
+        counts.success
+    }),
+];
 
 /// Renders all metrics in Prometheus' text format.
 pub(crate) fn to_prometheus(handlers: &[HandlerCounts], times: &[ConsumerTimes], status: &Status) -> String {
     let mut text = String::new();
-    let all: Vec<_> = handlers.iter().map(HandlerCounts::counters).collect();
-    for (index, (name, help, _)) in HandlerCounts::default().counters().into_iter().enumerate() {
+    for (name, help, value) in COUNTERS {
         write_family(&mut text, name, "counter", help);
-        for (handler, counters) in handlers.iter().zip(&all) {
-            let value = counters.get(index).map_or(0, |(_, _, value)| *value);
-            let _ = writeln!(text, "{name}{{handler=\"{}\"}} {value}", label(&handler.topics));
+        for handler in handlers {
+            let _ = writeln!(
+                text,
+                "{name}{{handler=\"{}\"}} {}",
+                label(&handler.topics),
+                value(handler)
+            );
         }
     }
     let name = "consumer_handler_seconds_total";

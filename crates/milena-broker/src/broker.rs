@@ -10,16 +10,16 @@ use std::{
 };
 
 use milena_log::disk::{Disk, RealDisk};
-use tokio::{sync::watch, task::JoinHandle as Task};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle as Task};
 
 use crate::{
-    config::{BrokerConfig, BrokerOverrides, ConfigError, RawConfig, SecurityProtocol, misfits},
+    config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, SecurityProtocol, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
     log_levels::LogLevels,
     maintenance,
     metadata_log::{MetadataError, MetadataLog, OnLoss},
-    net,
+    metrics, net,
     node::{Node, NodeOptions},
     syncer::Syncer,
     telemetry::TelemetryReceiver,
@@ -33,6 +33,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Broker {
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     node: Arc<Node>,
     stop: watch::Sender<bool>,
     /// `None` after the shutdown.
@@ -44,6 +45,8 @@ struct Tasks {
     serving: Task<()>,
     maintenance: Task<()>,
     coordinators: Task<()>,
+    /// `None` without a metrics endpoint.
+    metrics: Option<Task<()>>,
     syncer: JoinHandle<()>,
 }
 
@@ -58,6 +61,9 @@ pub struct Options {
     pub log_levels: Option<Arc<dyn LogLevels>>,
     /// The receiver of metrics that clients push (KIP-714); without it clients push none.
     pub telemetry: Option<Arc<dyn TelemetryReceiver>>,
+    /// The address of the metrics endpoint, such as `127.0.0.1:9464`; without it there is none. It serves `GET /metrics` in
+    /// the text format of Prometheus, to anyone who can connect.
+    pub metrics: Option<String>,
 }
 
 impl Default for Options {
@@ -67,6 +73,7 @@ impl Default for Options {
             throttle: None,
             log_levels: None,
             telemetry: None,
+            metrics: None,
         }
     }
 }
@@ -83,6 +90,8 @@ pub enum StartError {
     NoDirectory,
     #[error("cannot listen on {address}: {source}")]
     Listen { address: String, source: io::Error },
+    #[error("cannot serve metrics on {address}: {source}")]
+    Metrics { address: String, source: io::Error },
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     #[error(transparent)]
@@ -96,23 +105,14 @@ pub enum StartError {
 impl Broker {
     /// Starts a broker with Kafka's settings, from a map, a file or arguments. Only `log.dirs` is required; a port of 0 lets
     /// the system choose.
-    pub async fn start(settings: RawConfig) -> Result<Self, StartError> {
+    pub async fn start(settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         Self::start_with(Options::default(), settings).await
     }
 
     /// Like [`Broker::start`], with parts that are no settings.
-    pub async fn start_with(options: Options, settings: RawConfig) -> Result<Self, StartError> {
+    pub async fn start_with(options: Options, settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
-        let listener = config.listeners.first().cloned().ok_or(StartError::NoListener)?;
-        if let Some(other) = config
-            .listeners
-            .iter()
-            .find(|other| other.protocol != SecurityProtocol::Plaintext)
-        {
-            return Err(StartError::Protocol {
-                listener: other.name.clone(),
-            });
-        }
+        let listener = plaintext_listener(&config)?;
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
@@ -129,6 +129,8 @@ impl Broker {
                 source,
             })?;
         let address = bound.address;
+        let metrics = bind_metrics(options.metrics).await?;
+        let metrics_address = metrics.as_ref().map(|(_, address)| *address);
         let (host, port) = advertised(&config, address);
         let metadata = MetadataLog::open(
             data_dir.disk(),
@@ -159,10 +161,12 @@ impl Broker {
             serving: tokio::spawn(net::serve(bound, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
+            metrics: metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, Arc::clone(&node)))),
             syncer: syncer_thread,
         };
         Ok(Self {
             address,
+            metrics_address,
             node,
             stop,
             running: Some(running),
@@ -172,6 +176,11 @@ impl Broker {
     /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the metrics endpoint, if there is one.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// The advertised address, as `host:port`.
@@ -195,7 +204,10 @@ impl Broker {
         };
         self.stop.send_replace(true);
         let _ = running.serving.await;
-        for task in [running.maintenance, running.coordinators] {
+        for task in [running.maintenance, running.coordinators]
+            .into_iter()
+            .chain(running.metrics)
+        {
             task.abort();
             let _ = task.await;
         }
@@ -215,8 +227,36 @@ impl Drop for Broker {
             self.stop.send_replace(true);
             running.maintenance.abort();
             running.coordinators.abort();
+            if let Some(metrics) = running.metrics {
+                metrics.abort();
+            }
             self.node.syncer.stop();
         }
+    }
+}
+
+/// The first listener, if all of them can be served.
+fn plaintext_listener(config: &BrokerConfig) -> Result<Listener, StartError> {
+    let is_other = |listener: &&Listener| listener.protocol != SecurityProtocol::Plaintext;
+    if let Some(other) = config.listeners.iter().find(is_other) {
+        return Err(StartError::Protocol {
+            listener: other.name.clone(),
+        });
+    }
+    config.listeners.first().cloned().ok_or(StartError::NoListener)
+}
+
+/// Binds the metrics endpoint, if there is to be one.
+async fn bind_metrics(address: Option<String>) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    match metrics::bind(&address).await {
+        Ok(bound) => {
+            tracing::info!(event = "metrics_listening", address = %bound.1, "metrics endpoint listens");
+            Ok(Some(bound))
+        }
+        Err(source) => Err(StartError::Metrics { address, source }),
     }
 }
 

@@ -24,6 +24,7 @@ mod log_ends;
 mod log_levels;
 mod maintenance;
 mod metadata_log;
+mod metrics;
 mod net;
 mod node;
 mod partition;

@@ -22,6 +22,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut};
+use milena_invariant::invariant;
 use milena_log::{
     Ledger, LogMark,
     disk::{self, Disk, DiskFile},
@@ -154,6 +155,10 @@ fn encode((topic, partition): PartitionKey, mark: &LogMark) -> Vec<u8> {
     slot.put_u32(mark.last_crc.unwrap_or(0));
     slot.put_u32(u32::from(mark.last_crc.is_some()));
     slot.put_u32(crc32c::crc32c(&slot));
+    invariant!(
+        slot.len() == COVERED + size_of::<u32>(),
+        "an_entry_has_the_size_that_is_read_back"
+    );
     slot.resize(SLOT_SIZE as usize, 0);
     slot
 }

@@ -19,6 +19,7 @@ use std::{
 };
 
 use bytes::{Buf, BufMut};
+use milena_invariant::invariant;
 use milena_log::disk::{self, Disk, DiskFile};
 use milena_wire::Uuid;
 use serde::{Deserialize, Serialize};
@@ -392,6 +393,14 @@ impl MetadataLog {
         for change in self.metadata.changes() {
             encode(&mut bytes, &change);
         }
+        if !invariant!(
+            read_back(&bytes).as_ref() == Some(&self.metadata),
+            "a_snapshot_reads_back_to_the_same_metadata"
+        ) {
+            // The log stays as it is, and the next snapshot is tried when it has grown again.
+            self.size_after_snapshot = self.size;
+            return Ok(());
+        }
         let replaced = disk::replace_file(&*self.disk, &self.path, &bytes).and_then(|()| self.disk.open(&self.path));
         self.file = replaced.map_err(|source| self.failed("replace", source))?;
         self.size = bytes.len() as u64;
@@ -516,6 +525,15 @@ fn encode(bytes: &mut Vec<u8>, change: &Change) {
     bytes.put_u32(json.len() as u32);
     bytes.put_u32(crc32c::crc32c(&json));
     bytes.extend_from_slice(&json);
+}
+
+/// The metadata that the entries lead to; `None` if not all of them can be read.
+fn read_back(mut bytes: &[u8]) -> Option<Metadata> {
+    let mut metadata = Metadata::default();
+    while !bytes.is_empty() {
+        metadata.apply(serde_json::from_slice(next_whole(&mut bytes)?).ok()?);
+    }
+    Some(metadata)
 }
 
 /// The next change, as JSON; `None` where the log ends or is damaged.

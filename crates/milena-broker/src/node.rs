@@ -33,6 +33,7 @@ use crate::{
     fetch_sessions::FetchSessions,
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
+    metrics::Metrics,
     net::{Connections, RequestMemory},
     node::{
         image::TopicsCache,
@@ -71,6 +72,7 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry_receiver: Option<Arc<dyn TelemetryReceiver>>,
@@ -226,6 +228,7 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            metrics: Metrics::default(),
             throttle,
             log_levels,
             telemetry_receiver: telemetry,
@@ -490,13 +493,15 @@ fn log_config(config: &TopicConfig) -> LogConfig {
 
 /// The compression of a topic's batches; `None` keeps that of the producer.
 fn compression(config: &TopicConfig) -> Option<Compression> {
-    let (codec, level) = match config.compression_type {
+    let codec = match config.compression_type {
         CompressionType::Producer => return None,
-        CompressionType::Uncompressed => (Codec::None, None),
-        CompressionType::Snappy => (Codec::Snappy, None),
-        CompressionType::Gzip => (Codec::Gzip, Some(config.compression_gzip_level)),
-        CompressionType::Lz4 => (Codec::Lz4, Some(config.compression_lz4_level)),
-        CompressionType::Zstd => (Codec::Zstd, Some(config.compression_zstd_level)),
+        CompressionType::Codec(codec) => codec,
+    };
+    let level = match codec {
+        Codec::None | Codec::Snappy => None,
+        Codec::Gzip => Some(config.compression_gzip_level),
+        Codec::Lz4 => Some(config.compression_lz4_level),
+        Codec::Zstd => Some(config.compression_zstd_level),
     };
     // Levels were checked when they were set.
     let chosen = level.and_then(|level| Compression::with_level(codec, level).ok());

@@ -7,12 +7,14 @@ use std::sync::{
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::invariant;
 use milena_log::{AppendError, Appended, Durability, Log, StorageError};
 use milena_machines::transaction::ProducerEpoch;
 use milena_wire::records::ControlRecord;
 use tokio::sync::watch;
 
 use crate::{
+    metrics::PartitionMetrics,
     node::Node,
     syncer::{SyncRequest, Syncer},
     waiters::Waiters,
@@ -36,6 +38,7 @@ pub(crate) struct Partition {
     pub(crate) index: i32,
     pub(crate) log: Log,
     pub(crate) waiters: Waiters,
+    pub(crate) metrics: PartitionMetrics,
     /// The sync that was requested and has not begun.
     pub(crate) sync_request: SyncRequest,
     /// Whether records were written during the last sync: there are several writers then.
@@ -71,6 +74,7 @@ impl Partition {
             index,
             log,
             waiters: Waiters::default(),
+            metrics: PartitionMetrics::default(),
             sync_request: SyncRequest::default(),
             busy: AtomicBool::new(false),
             last_fetched: AtomicI64::new(-1),
@@ -97,6 +101,14 @@ impl Partition {
         syncer: &Syncer,
     ) -> Result<Appended, AppendError> {
         let appended = self.log.append(records, leader_epoch, now_ms)?;
+        invariant!(
+            appended.base_offset <= appended.last_offset,
+            "offsets_of_a_batch_ascend"
+        );
+        if !appended.duplicate {
+            let messages = appended.last_offset - appended.base_offset + 1;
+            self.metrics.appended(records.len(), messages);
+        }
         self.arrived(records.len(), syncer);
         Ok(appended)
     }
@@ -188,7 +200,10 @@ impl Partition {
                 return Err(error);
             }
         };
-        self.synced.send_modify(|synced| synced.end_offset = end_offset);
+        self.synced.send_modify(|synced| {
+            invariant!(end_offset >= synced.end_offset, "synced_offsets_never_move_back");
+            synced.end_offset = end_offset;
+        });
         if self.log.view().high_watermark > before {
             // The number of bytes that became visible is unknown, so the fetches read again.
             self.waiters.wake_all();

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use milena_broker::{
     Broker, DataDirError, Options, StartError, TelemetryPush, TelemetryReceiver,
-    config::{RawConfig, parse_arguments, parse_properties, parse_toml},
+    config::{ConfigMap, Origin},
 };
 
 use crate::{log_levels::LogControl, signals::Signals};
@@ -38,6 +38,9 @@ pub(crate) struct ServingArguments {
     /// [default: os]
     #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"], hide_possible_values = true)]
     durability: Option<String>,
+    /// Address of the metrics endpoint, which serves /metrics for Prometheus
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    metrics: Option<String>,
     /// Broker configs under Kafka's names, from a .properties or .toml file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -71,6 +74,7 @@ pub(crate) fn serve(
     let options = Options {
         log_levels: Some(Arc::new(levels)),
         telemetry: Some(Arc::new(LoggedTelemetry)),
+        metrics: arguments.metrics.clone(),
         ..Options::default()
     };
     let settings = arguments.settings(data_dir)?;
@@ -90,27 +94,24 @@ pub(crate) fn serve(
 
 impl ServingArguments {
     /// The broker configs: flags, overridden by the file, overridden by `-X`.
-    fn settings(&self, data_dir: &Path) -> Result<RawConfig> {
-        let mut settings = RawConfig::new();
-        settings.insert("listeners".to_owned(), format!("PLAINTEXT://{}", self.listen));
-        settings.insert("log.dirs".to_owned(), data_dir.to_string_lossy().into_owned());
+    fn settings(&self, data_dir: &Path) -> Result<ConfigMap> {
+        let mut settings = ConfigMap::new();
+        let mut set = |flag: &str, key: &str, value: String| {
+            settings.set_from(key, value, Origin::Named(flag.into()));
+        };
+        set("--listen", "listeners", format!("PLAINTEXT://{}", self.listen));
+        set("--data-dir", "log.dirs", data_dir.to_string_lossy().into_owned());
         if let Some(address) = &self.advertise {
-            settings.insert("advertised.listeners".to_owned(), format!("PLAINTEXT://{address}"));
+            set("--advertise", "advertised.listeners", format!("PLAINTEXT://{address}"));
         }
         if let Some(durability) = &self.durability {
-            settings.insert("milena.durability".to_owned(), durability.clone());
+            set("--durability", "milena.durability", durability.clone());
         }
         if let Some(file) = &self.config {
             let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-            let is_toml = file.extension().is_some_and(|extension| extension == "toml");
-            let read = if is_toml {
-                parse_toml(&text)
-            } else {
-                parse_properties(&text)
-            };
-            settings.extend(read.with_context(|| format!("in {}", file.display()))?);
+            settings.merge(ConfigMap::parse_file(&text, &file.display().to_string())?);
         }
-        settings.extend(parse_arguments(&self.settings)?);
+        settings.merge(ConfigMap::parse_arguments(&self.settings, "-X")?);
         check_advertised(&settings)?;
         Ok(settings)
     }
@@ -125,11 +126,11 @@ impl TelemetryReceiver for LoggedTelemetry {
 }
 
 /// Refuses a wildcard listener without an advertised address: clients need an address that they can reach.
-fn check_advertised(settings: &RawConfig) -> Result<()> {
-    if settings.contains_key("advertised.listeners") {
+fn check_advertised(settings: &ConfigMap) -> Result<()> {
+    if settings.get("advertised.listeners").is_some() {
         return Ok(());
     }
-    let listener = settings.get("listeners").map_or("", String::as_str);
+    let listener = settings.get("listeners").unwrap_or_default();
     let (_, address) = listener.split_once("://").unwrap_or_default();
     let (host, port) = address.rsplit_once(':').unwrap_or_default();
     let host = host.trim_matches(['[', ']']);

@@ -83,11 +83,8 @@ impl ConnectionArguments {
     /// The configs. In rising precedence: defaults of the command, the file, flags, `-X`.
     fn map(&self, defaults: &[(&str, &str)], flags: &[(&str, &str, Option<&str>)]) -> Result<ConfigMap> {
         let mut map = ConfigMap::new();
-        let (servers, origin) = match std::env::var(VARIABLE) {
-            Ok(servers) if !servers.trim().is_empty() => (servers, VARIABLE),
-            _ => (DEFAULT.to_owned(), "default"),
-        };
-        map.set_from("bootstrap.servers", servers, Origin::Named(origin.into()));
+        let (servers, origin) = default_bootstrap_servers();
+        map.set_from("bootstrap.servers", servers, origin);
         for (key, value) in defaults {
             map.set_from(*key, value, Origin::Named("default of this command".into()));
         }
@@ -109,6 +106,15 @@ impl ConnectionArguments {
         }
         Ok(map)
     }
+}
+
+/// The bootstrap servers of commands that are given none: those of the environment, or the address of `milena up`.
+pub(crate) fn default_bootstrap_servers() -> (String, Origin) {
+    let (servers, origin) = match std::env::var(VARIABLE) {
+        Ok(servers) if !servers.trim().is_empty() => (servers, VARIABLE),
+        _ => (DEFAULT.to_owned(), "default"),
+    };
+    (servers, Origin::Named(origin.into()))
 }
 
 /// Runs a command to its end.

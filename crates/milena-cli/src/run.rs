@@ -2,13 +2,17 @@
 
 mod explain;
 
-use std::{env, io::Write as _, path::PathBuf, time::Duration};
+use std::{io::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use milena_app::{App, AppFile, Replay, RunError, outside};
 use milena_client::config::{AdminConfig, Origin, ServerAddress, parse_time};
 
-use crate::{connection::WAIT, first_contact::wait_for_broker, signals::Signals};
+use crate::{
+    connection::{WAIT, default_bootstrap_servers},
+    first_contact::wait_for_broker,
+    signals::Signals,
+};
 use explain::explain;
 
 pub(crate) const HELP: &str = "A handler is a program (command), which gets one line of JSON per record on
@@ -27,8 +31,6 @@ Partitions are paused while a program does not start or a service is down.
 
 See docs/run.md for all keys, the JSON, and examples in Python and with HTTP.";
 
-/// The address of `milena up`.
-const LOCAL: &str = "localhost:9092";
 const BOOTSTRAP: &str = "bootstrap.servers";
 
 #[derive(clap::Args)]
@@ -98,11 +100,8 @@ fn declared(arguments: &Arguments) -> Result<AppFile> {
     if let Some(address) = &arguments.bootstrap {
         file.override_setting(BOOTSTRAP, address, &Origin::Named("-b".into()));
     } else if file.setting(BOOTSTRAP).is_none() {
-        let (address, origin) = match env::var("MILENA_BOOTSTRAP") {
-            Ok(address) => (address, "MILENA_BOOTSTRAP"),
-            Err(_) => (LOCAL.to_owned(), "default of this command"),
-        };
-        file.override_setting(BOOTSTRAP, &address, &Origin::Named(origin.into()));
+        let (servers, origin) = default_bootstrap_servers();
+        file.override_setting(BOOTSTRAP, &servers, &origin);
     }
     for setting in &arguments.settings {
         let (key, value) = setting

@@ -1,12 +1,11 @@
-//! Read, transform, write: every input has its effect exactly once.
+//! Exactly-once processing: consume, transform, produce.
 //!
-//! [`ExactlyOnce`] reads records as a member of a group, hands them to a function that writes what follows from them, and
-//! commits both, what was written and how far it has read, in one transaction. Whatever happens in between, be it a
-//! rebalance, an error or the end of the process, the transaction counts as a whole or not at all, and whoever reads on
-//! begins where the last one that counted ended.
+//! [`ExactlyOnce`] reads records as a member of a group, passes them to a function that writes results, and commits the
+//! results and the read offsets in one transaction. After a rebalance, an error or a crash the transaction is committed
+//! as a whole or not at all, and the next reader continues after the last committed one.
 //!
-//! This holds for what is written through the [`Transaction`]. What the function does elsewhere, in a database or by mail,
-//! may happen again. And whoever reads the result must read with `isolation.level=read_committed`.
+//! This covers records written through the [`Transaction`]. Other effects of the function, such as database writes, may
+//! happen again. Readers of the result must use `isolation.level=read_committed`.
 
 mod transform;
 
@@ -36,14 +35,14 @@ use crate::{
     producer::{Producer, Transaction, TransactionCallError},
 };
 
-/// How long a transaction collects what was read, unless told otherwise.
+/// Default duration of a transaction.
 const WINDOW: Duration = Duration::from_millis(100);
-/// How many records a transaction takes, unless told otherwise.
+/// Default maximum of records in a transaction.
 const RECORDS_MAX: usize = 10_000;
-/// How long to wait for records before looking whether to stop.
+/// Poll timeout, after which `stop` is checked.
 const IDLE_POLL: Duration = Duration::from_secs(1);
 
-/// Why a consumer and a producer cannot be used together.
+/// The reason why a consumer and a producer cannot be paired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PairError {
@@ -51,19 +50,20 @@ pub enum PairError {
     NoGroup,
     #[error("set enable.auto.commit to false: offsets are committed in the transaction")]
     AutoCommit,
-    #[error("set isolation.level to read_committed: what another transaction takes back must have no effect")]
+    #[error("set isolation.level to read_committed: records of aborted transactions must have no effect")]
     ReadsUncommitted,
-    #[error("set transactional.id of the producer, another one for each instance")]
+    #[error("set a transactional.id in the producer, a different one for each instance")]
     NotTransactional,
     #[error(transparent)]
     Subscribe(#[from] SubscribeError),
 }
 
-/// Why it ended. The transaction that was open is aborted, and reading is where it began: it can be run again.
+/// The error that ended [`ExactlyOnce::run`]. The open transaction is aborted and its records are read again, so it can
+/// be run again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExactlyOnceError<E> {
-    #[error("the function failed: {0}")]
+    #[error("the transform failed: {0}")]
     Transform(E),
     #[error(transparent)]
     Poll(#[from] PollError),
@@ -73,7 +73,7 @@ pub enum ExactlyOnceError<E> {
     Transaction(#[from] TransactionCallError),
 }
 
-/// Reads, transforms and writes, exactly once.
+/// Consumes, transforms and produces records exactly once.
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -110,20 +110,20 @@ pub struct ExactlyOnce {
     window: Duration,
     records_max: usize,
     is_initialized: bool,
-    gone: Gone,
+    gone: RevokedPartitions,
 }
 
-/// Partitions that were taken from us since the last look.
+/// Partitions that were revoked since the last check.
 #[derive(Debug, Clone, Default)]
-struct Gone(Arc<Mutex<Vec<TopicPartition>>>);
+struct RevokedPartitions(Arc<Mutex<Vec<TopicPartition>>>);
 
-impl Gone {
+impl RevokedPartitions {
     fn take(&self) -> Vec<TopicPartition> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl RebalanceListener for Gone {
+impl RebalanceListener for RevokedPartitions {
     async fn revoked(
         &mut self,
         _consumer: &mut RebalanceConsumer,
@@ -135,17 +135,17 @@ impl RebalanceListener for Gone {
     }
 }
 
-/// What one transaction has read so far.
+/// The input of one transaction so far.
 #[derive(Debug, Default)]
-struct Read {
-    /// Where it began in each partition: there it begins again if this does not count.
+struct ReadProgress {
+    /// The first offset in each partition: reading restarts there after an abort.
     starts: BTreeMap<TopicPartition, i64>,
-    /// Where it goes on if this counts.
+    /// The offsets to commit.
     next: BTreeMap<TopicPartition, OffsetAndMetadata>,
     count: usize,
 }
 
-impl Read {
+impl ReadProgress {
     fn add(&mut self, records: &ConsumerRecords) {
         for (partition, position) in records.next_offsets() {
             if let Some(first) = records.partition(partition).next() {
@@ -162,16 +162,16 @@ impl Read {
 }
 
 /// How a transaction ended.
-enum End<E> {
+enum TransactionEnd<E> {
     Committed,
-    /// It did not count; what it had read is to be read again.
-    Aborted(Read),
-    /// The same, and it makes no sense to go on.
-    Failed(Read, ExactlyOnceError<E>),
+    /// Aborted; its input is to be read again.
+    Aborted(ReadProgress),
+    /// Aborted, and retrying would fail again.
+    Failed(ReadProgress, ExactlyOnceError<E>),
 }
 
 impl ExactlyOnce {
-    /// Puts a consumer and a producer together, and subscribes to these topics.
+    /// Pairs a consumer and a producer, and subscribes to these topics.
     pub fn new<T: Into<String>>(
         mut consumer: Consumer,
         producer: Producer,
@@ -190,7 +190,7 @@ impl ExactlyOnce {
         if producer.config().transactional_id.is_none() {
             return Err(PairError::NotTransactional);
         }
-        let gone = Gone::default();
+        let gone = RevokedPartitions::default();
         consumer.subscribe_with(topics, gone.clone())?;
         Ok(Self {
             consumer,
@@ -202,28 +202,27 @@ impl ExactlyOnce {
         })
     }
 
-    /// How much goes into one transaction: what is read within this time, but not more records than this. Longer
-    /// transactions cost less and make the result wait longer. It must stay below `transaction.timeout.ms` and
-    /// `max.poll.interval.ms`.
+    /// Sets the size of a transaction: its maximum duration and number of records. Longer transactions cost less and
+    /// delay the result. The duration must be below `transaction.timeout.ms` and `max.poll.interval.ms`.
     #[must_use]
     pub fn window(mut self, time: Duration, records: usize) -> Self {
         (self.window, self.records_max) = (time, records.max(1));
         self
     }
 
-    /// Reads, transforms and writes until `stop` is ready, or until something fails that does not pass. The transaction
-    /// that is open when `stop` is ready is finished.
+    /// Consumes, transforms and produces until `stop` is ready, or until an error that is not transient. The open
+    /// transaction is finished when `stop` is ready.
     ///
-    /// `transform` gets each record and the transaction to write to. If it fails, the transaction is aborted, and this
-    /// gives the error; unless the transaction had failed before it did, and would not again: then it is made again.
+    /// `transform` receives each record and the transaction to write to. If it fails, the transaction is aborted and
+    /// the error is returned. If the transaction had failed before, for a transient reason, it is retried instead.
     ///
-    /// The compiler does not see that the future of this is `Send` if the closure captures anything: await it in `main`,
-    /// in a `LocalSet` or on a thread of its own, or take [`run_with`](Self::run_with).
+    /// The compiler cannot prove that this future is `Send` if the closure captures anything: await it in `main`, in a
+    /// `LocalSet` or on a thread of its own, or use [`run_with`](Self::run_with).
     ///
     /// # Cancel safety
     ///
-    /// If this is dropped, the transaction that is open is aborted in the background. Reading is not where it began then:
-    /// make a new consumer.
+    /// Dropping the future aborts the open transaction in the background. The consumer's position is then behind its
+    /// input: create a new consumer.
     pub async fn run<E>(
         &mut self,
         transform: impl AsyncFnMut(RecordRef<'_>, &Transaction<'_>) -> Result<(), E>,
@@ -232,7 +231,7 @@ impl ExactlyOnce {
         self.apply(&mut Closure(transform), stop).await
     }
 
-    /// The same for a [`Transform`] of one's own; the future of this can be spawned.
+    /// As [`run`](Self::run), for a [`Transform`]; the future can be spawned.
     #[allow(
         clippy::manual_async_fn,
         reason = "so that it is promised to be `Send`, whatever the function is"
@@ -269,9 +268,9 @@ impl ExactlyOnce {
                 continue;
             }
             match self.transact(&records, transform).await? {
-                End::Committed => {}
-                End::Aborted(read) => self.read_again(&read)?,
-                End::Failed(read, error) => {
+                TransactionEnd::Committed => {}
+                TransactionEnd::Aborted(read) => self.read_again(&read)?,
+                TransactionEnd::Failed(read, error) => {
                     self.read_again(&read)?;
                     return Err(error);
                 }
@@ -279,26 +278,27 @@ impl ExactlyOnce {
         }
     }
 
-    /// Gives the consumer and the producer back, to be closed.
+    /// Returns the consumer and the producer, for example to close them.
     pub fn into_parts(self) -> (Consumer, Producer) {
         (self.consumer, self.producer)
     }
 
-    /// One transaction, from its first records to its end.
+    /// Runs one transaction.
     async fn transact<E>(
         &mut self,
         first: &ConsumerRecords,
         transform: &mut impl Apply<E>,
-    ) -> Result<End<E>, ExactlyOnceError<E>> {
-        let mut read = Read::default();
+    ) -> Result<TransactionEnd<E>, ExactlyOnceError<E>> {
+        let mut read = ReadProgress::default();
         read.add(first);
-        // As who we are now: if that changes, somebody else may have our partitions, and the commit is refused.
+        // The group metadata at the start: if the membership changes, the commit is refused, because another member may
+        // own the partitions.
         let Some(group) = self
             .consumer
             .group_metadata()
             .filter(|group| !group.member_id.is_empty())
         else {
-            return Ok(End::Aborted(read));
+            return Ok(TransactionEnd::Aborted(read));
         };
         let mut transaction = self.producer.begin().await?;
         let deadline = Instant::now() + self.window;
@@ -319,7 +319,7 @@ impl ExactlyOnce {
                 Err(error) => return Ok(abort(&mut transaction, read, Some(error.into())).await),
             };
             let gone = self.gone.take();
-            // Those that came back meanwhile begin where others may have ended.
+            // Partitions that came back meanwhile start where other members committed.
             read.starts.retain(|partition, _| !gone.contains(partition));
             read.add(&records);
             if gone.iter().any(|partition| read.next.contains_key(partition)) {
@@ -330,10 +330,10 @@ impl ExactlyOnce {
         Ok(commit(&mut transaction, &group, read).await)
     }
 
-    fn read_again<E>(&mut self, read: &Read) -> Result<(), ExactlyOnceError<E>> {
+    fn read_again<E>(&mut self, read: &ReadProgress) -> Result<(), ExactlyOnceError<E>> {
         for (partition, offset) in &read.starts {
             match self.consumer.seek(partition, *offset) {
-                // It went to somebody else, who begins there.
+                // The new owner starts there.
                 Ok(()) | Err(SeekError::NotAssigned(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -342,7 +342,7 @@ impl ExactlyOnce {
     }
 }
 
-async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, read: Read) -> End<E> {
+async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, read: ReadProgress) -> TransactionEnd<E> {
     let sent = transaction.send_offsets(group, read.next.clone()).await;
     let committed = match sent {
         Ok(()) => loop {
@@ -354,11 +354,11 @@ async fn commit<E>(transaction: &mut Transaction<'_>, group: &GroupMetadata, rea
         sent => sent,
     };
     match committed {
-        Ok(()) => End::Committed,
-        Err(error) if error.remedy() == Remedy::GiveUp => End::Failed(read, error.into()),
+        Ok(()) => TransactionEnd::Committed,
+        Err(error) if error.remedy() == Remedy::GiveUp => TransactionEnd::Failed(read, error.into()),
         Err(error) if would_fail_again(&error) => abort(transaction, read, Some(error.into())).await,
         Err(error) => {
-            tracing::debug!(%error, "a transaction does not count and is made again");
+            tracing::debug!(event = "transaction_retried", %error, "commit failed; retrying the transaction");
             abort(transaction, read, None).await
         }
     }
@@ -371,19 +371,24 @@ fn would_fail_again(error: &TransactionCallError) -> bool {
     }
 }
 
-/// The function failed. If that is because the transaction did before, such as one that took too long, it is made again.
-async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: Read, error: E) -> End<E> {
+/// Handles a failure of the function. If the transaction had failed before, for a transient reason such as a timeout,
+/// it is retried.
+async fn abort_failed<E>(transaction: &mut Transaction<'_>, read: ReadProgress, error: E) -> TransactionEnd<E> {
     match transaction.error() {
         Some(TransactionError::Abortable(cause)) if !cause.is_lasting() => {
-            tracing::debug!(%cause, "a transaction has failed and is made again");
+            tracing::debug!(event = "transaction_retried", %cause, "transaction failed; retrying it");
             abort(transaction, read, None).await
         }
         _ => abort(transaction, read, Some(ExactlyOnceError::Transform(error))).await,
     }
 }
 
-/// Aborts for good; `error` is why there is no next one.
-async fn abort<E>(transaction: &mut Transaction<'_>, read: Read, error: Option<ExactlyOnceError<E>>) -> End<E> {
+/// Aborts the transaction. With an `error`, processing ends with it.
+async fn abort<E>(
+    transaction: &mut Transaction<'_>,
+    read: ReadProgress,
+    error: Option<ExactlyOnceError<E>>,
+) -> TransactionEnd<E> {
     let aborted = loop {
         match transaction.abort().await {
             Err(error) if error.remedy() == Remedy::Retry => {}
@@ -391,8 +396,8 @@ async fn abort<E>(transaction: &mut Transaction<'_>, read: Read, error: Option<E
         }
     };
     match (error, aborted) {
-        (Some(error), _) => End::Failed(read, error),
-        (None, Err(error)) => End::Failed(read, error.into()),
-        (None, Ok(())) => End::Aborted(read),
+        (Some(error), _) => TransactionEnd::Failed(read, error),
+        (None, Err(error)) => TransactionEnd::Failed(read, error.into()),
+        (None, Ok(())) => TransactionEnd::Aborted(read),
     }
 }

@@ -1,8 +1,8 @@
-//! The one background thread of the process, and its clock.
+//! The background thread of the process, and its clock.
 //!
-//! All connections of all clients live on it, so that heartbeats go on whatever the application's own executor does; but
-//! for those that carry records, if `milena.io` says so. It only waits, copies bytes and decides; nothing that takes long
-//! may run here.
+//! It runs the connections of all clients, so that heartbeats do not depend on the application's executor. Connections
+//! for records run on the application's runtime if `milena.io=runtime`. The thread only waits, copies bytes and
+//! decides; nothing that takes long may run on it.
 
 use std::{
     future::Future,
@@ -18,27 +18,27 @@ use tokio::{
 
 use crate::config::RecordsIo;
 
-/// Threads that may look up host names at once. Such a look-up blocks, so it cannot run on the thread itself.
+/// Threads for host name look-ups, which block.
 const LOOKUPS_MAX: usize = 8;
-/// What is further away is never waited for.
+/// Deadlines further away than this never expire.
 const FAR_MS: u64 = 10 * 365 * 24 * 3600 * 1000;
 
 static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Milliseconds since the process first asked. It never goes back.
+/// Milliseconds since the first call in this process; monotonic.
 pub(crate) fn now_ms() -> i64 {
     let elapsed = Instant::now().saturating_duration_since(*START);
     i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Milliseconds since 1970, as this machine believes: what records have as their timestamps.
+/// Wall clock time in milliseconds since 1970, for timestamps of records.
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The same, up to one tick of the system's clock (1 to 10 ms) late. It costs a fifth.
+/// Wall clock time that lags by up to one tick of the system clock (1 to 10 ms). It costs a fifth of [`wall_ms`].
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn coarse_wall_ms() -> i64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
@@ -50,7 +50,7 @@ pub(crate) fn coarse_wall_ms() -> i64 {
     wall_ms()
 }
 
-/// When the clock of [`now_ms`] shows `ms`.
+/// The instant at which [`now_ms`] returns `ms`.
 pub(crate) fn instant(ms: i64) -> Instant {
     *START + Duration::from_millis(u64::try_from(ms).unwrap_or(0).min(FAR_MS))
 }
@@ -62,27 +62,26 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    /// The thread of the process; the first call starts it, and it never ends.
+    /// Returns the thread of the process. The first call starts it; it never ends.
     pub(crate) fn start() -> Result<Self, StartIoError> {
         let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = &*thread {
             return Ok(Self { handle: handle.clone() });
         }
-        let handle = start_thread().map_err(|error| StartIoError { why: error.to_string() })?;
+        let handle = start_thread()?;
         *thread = Some(handle.clone());
         Ok(Self { handle })
     }
 
-    /// The runtime that the caller is on, if connections for records are to live there.
-    pub(crate) fn of_records(place: RecordsIo) -> Result<Option<Self>, StartIoError> {
-        let handle = match place {
+    /// Returns the caller's runtime, if connections for records run on it.
+    pub(crate) fn of_records(io: RecordsIo) -> Result<Option<Self>, StartIoError> {
+        let handle = match io {
             RecordsIo::Thread => return Ok(None),
             RecordsIo::Runtime => Handle::try_current(),
         };
-        handle.map(|handle| Some(Self { handle })).map_err(|_| StartIoError {
-            why: "milena.io=runtime needs a tokio runtime: make the client on one, or leave milena.io at thread"
-                .to_owned(),
-        })
+        handle
+            .map(|handle| Some(Self { handle }))
+            .map_err(|_| StartIoError::NoRuntime)
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
@@ -109,10 +108,12 @@ fn start_thread() -> std::io::Result<Handle> {
     Ok(handle)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot start network IO: {why}")]
-pub(crate) struct StartIoError {
-    pub(crate) why: String,
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartIoError {
+    #[error("cannot start the io thread: {0}")]
+    Thread(#[from] std::io::Error),
+    #[error("milena.io=runtime needs a tokio runtime; create the client on one, or use milena.io=thread")]
+    NoRuntime,
 }
 
 #[cfg(test)]

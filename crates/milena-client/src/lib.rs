@@ -1,8 +1,10 @@
-//! Kafka's client side: connections, metadata, configuration, and the [`Consumer`](consumer).
+//! Kafka's clients: [`Consumer`](consumer), [`Producer`](producer), [`Admin`](admin), with connections, metadata and
+//! configuration.
 //!
-//! Decisions live in `milena-machines`; this room has the sockets, the timers and the lock between them and the
-//! application. All IO runs on one background thread of the process, so that heartbeats go on whatever the application's
-//! own executor does.
+//! Decisions are made in `milena-machines`; this crate has the sockets, the timers and the locks. All IO runs on one
+//! background thread of the process, so that heartbeats do not depend on the application's executor.
+//!
+//! Start reading at `consumer/shared.rs` or `producer/shared.rs`; `net/mod.rs` explains connections.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -13,23 +15,11 @@
 pub mod admin;
 pub mod config;
 pub mod consumer;
-#[allow(
-    dead_code,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 mod coordinator;
 pub mod exactly_once;
 mod io;
-#[allow(
-    dead_code,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 mod metadata;
 pub mod metrics;
-#[allow(
-    dead_code,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 mod net;
 mod outages;
 pub mod producer;

@@ -1,15 +1,15 @@
-//! Outages: which failures are worth a log line, and when.
+//! Outages: which failures are logged, and when.
 //!
-//! [`Outages`] knows no clock and writes nothing. Its caller logs what it returns, so that the same rules hold for brokers,
-//! metadata, coordinators, topics and commits:
+//! [`Outages`] has no clock and writes nothing. Its caller logs the returned warnings, so that the same rules hold for
+//! brokers, metadata, coordinators, topics and commits:
 //!
-//! - The first failure of a cause is a warning at once, or when it has lasted for its grace.
+//! - The first failure of a cause is a warning at once, or after its grace period.
 //! - Later failures of the same subject and cause are counted, and are a warning again after [`WARN_INTERVAL_MS`].
-//! - A success ends the outage. It is worth a line if the outage was.
+//! - A success ends the outage. It is logged if the outage was.
 
 use std::collections::BTreeMap;
 
-/// The least time between two warnings about the same subject and cause.
+/// The minimum time between two warnings about the same subject and cause.
 pub(crate) const WARN_INTERVAL_MS: i64 = 30_000;
 
 /// The outages of several subjects, such as brokers. A subject can fail for several causes.
@@ -23,20 +23,20 @@ pub(crate) struct Outages<S, C> {
 pub(crate) struct Failure<C> {
     pub(crate) cause: C,
     pub(crate) reason: String,
-    /// How long an outage must have lasted before the first warning.
+    /// The minimum duration of an outage before its first warning.
     pub(crate) grace_ms: i64,
 }
 
 /// A warning that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Warning {
-    /// Failures of this cause since the last warning about it, with the last one.
+    /// Failures of this cause since the last warning about it, including this one.
     pub(crate) failures: u64,
-    /// Since the first failure of the outage.
+    /// The time since the first failure of the outage.
     pub(crate) for_ms: i64,
 }
 
-/// The end of an outage that was warned of.
+/// The end of an outage that was logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recovery {
     pub(crate) failures: u64,
@@ -77,7 +77,7 @@ impl<S, C> Default for Outages<S, C> {
 }
 
 impl<S: Ord + Clone, C: Ord + Clone> Outages<S, C> {
-    /// Notes a failure. Returns the warning that is due, if one is.
+    /// Records a failure. Returns the warning that is due, if any.
     pub(crate) fn handle_failure(&mut self, now_ms: i64, subject: &S, failure: Failure<C>) -> Option<Warning> {
         let outage = self.subjects.entry(subject.clone()).or_insert_with(|| Outage {
             failing: None,
@@ -116,10 +116,10 @@ impl<S: Ord + Clone, C: Ord + Clone> Outages<S, C> {
         })
     }
 
-    /// Notes a success. Returns the recovery that is due, if there was a warning.
+    /// Records a success. Returns the recovery to log, if there was a warning.
     pub(crate) fn handle_success(&mut self, now_ms: i64, subject: &S) -> Option<Recovery> {
         let outage = self.subjects.get_mut(subject)?;
-        // Lines that are still recent stay, so that a subject that fails and succeeds in turns is limited too.
+        // Recent warnings are kept, so that a subject that keeps failing and recovering is limited too.
         outage.causes.retain(|_, line| {
             line.written_ms
                 .is_some_and(|written_ms| now_ms - written_ms < WARN_INTERVAL_MS)
@@ -142,7 +142,7 @@ impl<S: Ord + Clone, C: Ord + Clone> Outages<S, C> {
         self.subjects.iter().filter_map(failing)
     }
 
-    /// Forgets subjects that are of no interest any more.
+    /// Removes subjects that are no longer relevant.
     pub(crate) fn retain(&mut self, keep: impl Fn(&S) -> bool) {
         self.subjects.retain(|subject, _| keep(subject));
     }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_is_told_once_and_only_after_a_warning() {
+    fn a_recovery_is_reported_once_and_only_after_a_warning() {
         let mut outages = Outages::default();
         assert_eq!(outages.handle_success(0, &"b1"), None);
         outages.handle_failure(100, &"b1", failure("refused"));

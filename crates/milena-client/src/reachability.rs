@@ -1,9 +1,10 @@
-//! Brokers that cannot be reached, and why.
+//! Brokers that cannot be reached.
 //!
-//! A client tries again for as long as it lives, and logs a warning about each broker and cause (`event =
-//! "broker_unreachable"`). A program that would rather end asks for the first contact with a limit
-//! ([`Admin::connect`](crate::admin::Admin::connect), [`Consumer::connect`](crate::consumer::RebalanceConsumer::connect),
-//! [`Producer::connect`](crate::producer::Producer::connect)), or looks at the brokers that fail at any time
+//! A client retries for as long as it lives, and logs a warning per broker and cause (`event = "broker_unreachable"`).
+//! A program that should rather exit waits for the first contact with a limit
+//! ([`Admin::connect`](crate::admin::Admin::connect),
+//! [`Consumer::connect`](crate::consumer::RebalanceConsumer::connect),
+//! [`Producer::connect`](crate::producer::Producer::connect)). The brokers that fail now are available at any time
 //! (`unreachable_brokers` of the same types).
 
 use std::{fmt, time::Duration};
@@ -18,7 +19,7 @@ use crate::{
     net::{CallError, Connection, SendOptions, Status},
 };
 
-/// The kind of a connection failure. Its text is the stable name that log lines have as `cause`.
+/// The kind of a connection failure. Its text is the stable value of `cause` in log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FailureCause {
@@ -28,22 +29,22 @@ pub enum FailureCause {
     Refused,
     /// There is no route to the host or network: `no_route`.
     NoRoute,
-    /// There was no connection, or no handshake, in time: `timed_out`.
+    /// No connection or no handshake in time: `timed_out`.
     TimedOut,
-    /// The peer closed the connection before it had said which versions it speaks: `closed_in_handshake`.
+    /// The peer closed the connection during the handshake: `closed_in_handshake`.
     ClosedInHandshake,
     /// The peer does not speak Kafka's protocol, or speaks it over TLS: `wrong_protocol`.
     WrongProtocol,
     /// A connection was lost while a request was in flight: `disconnected`.
     Disconnected,
-    /// A connected broker did not answer a request in time: `request_timed_out`.
+    /// A connected broker did not respond in time: `request_timed_out`.
     RequestTimedOut,
     /// Any other failure of the operating system: `other`.
     Other,
 }
 
 impl FailureCause {
-    /// The stable name, as in `name_unknown`.
+    /// The stable name, such as `name_unknown`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NameUnknown => "name_unknown",
@@ -69,14 +70,14 @@ impl fmt::Display for FailureCause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnreachableBroker {
-    /// Its host and port, as they were configured or advertised.
+    /// Host and port as configured or advertised.
     pub address: String,
     pub cause: FailureCause,
-    /// The cause in words, with the operating system's text.
+    /// The cause as text, with the message of the operating system.
     pub reason: String,
-    /// Failures since it was last reachable; 0 if the first attempt is still under way.
+    /// Failures since it was last reachable; 0 while the first attempt is running.
     pub failures: u64,
-    /// The time since the first of them.
+    /// The time since the first failure.
     pub unreachable_for: Duration,
 }
 
@@ -101,31 +102,31 @@ impl fmt::Display for UnavailableTopic {
     }
 }
 
-/// No bootstrap server answered in time.
+/// No bootstrap server responded in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ConnectError {
-    /// The limit that was given.
+pub struct BootstrapError {
+    /// The limit of the caller.
     pub within: Duration,
-    /// Every bootstrap server, in the order of `bootstrap.servers`, with the reason why it did not answer.
+    /// Every bootstrap server, in the order of `bootstrap.servers`, with its failure.
     pub brokers: Vec<UnreachableBroker>,
 }
 
-impl fmt::Display for ConnectError {
+impl fmt::Display for BootstrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no bootstrap server answered within {:?}", self.within)?;
-        for (place, broker) in self.brokers.iter().enumerate() {
-            let separator = if place == 0 { ": " } else { "; " };
+        write!(f, "no bootstrap server responded within {:?}", self.within)?;
+        for (index, broker) in self.brokers.iter().enumerate() {
+            let separator = if index == 0 { ": " } else { "; " };
             write!(f, "{separator}{broker}")?;
         }
         Ok(())
     }
 }
 
-impl std::error::Error for ConnectError {}
+impl std::error::Error for BootstrapError {}
 
-/// Waits until one bootstrap server has answered. All of them are asked at once, so that each has a reason if none does.
-pub(crate) async fn connect(metadata: &Metadata, within: Duration) -> Result<(), ConnectError> {
+/// Waits until one bootstrap server has responded. All are tried at once, so that each has a reason if none does.
+pub(crate) async fn connect(metadata: &Metadata, within: Duration) -> Result<(), BootstrapError> {
     if metadata.cache().brokers().len() > 0 {
         return Ok(());
     }
@@ -133,31 +134,31 @@ pub(crate) async fn connect(metadata: &Metadata, within: Duration) -> Result<(),
     let servers = connections.bootstrap();
     let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
     let deadline_ms = now_ms().saturating_add(within_ms);
-    let (answered, mut answers) = mpsc::channel(1);
-    let ask = |server: &Connection| {
-        let (server, answered) = (server.clone(), answered.clone());
+    let (sender, mut responses) = mpsc::channel(1);
+    let start = |server: &Connection| {
+        let (server, sender) = (server.clone(), sender.clone());
         connections.io().spawn(async move {
-            if asked(&server, deadline_ms).await {
-                // A second answer is not needed.
-                let _ = answered.try_send(());
+            if responds(&server, deadline_ms).await {
+                // One response is enough.
+                let _ = sender.try_send(());
             }
         })
     };
-    let _attempts = Attempts(servers.iter().map(ask).collect());
-    drop(answered);
+    let _attempts = Attempts(servers.iter().map(start).collect());
+    drop(sender);
     let is_reached = tokio::select! {
         biased;
-        answer = answers.recv() => answer.is_some(),
+        response = responses.recv() => response.is_some(),
         () = connections.io().sleep_until(deadline_ms) => false,
     };
     if is_reached {
         return Ok(());
     }
     let brokers = servers.iter().map(|server| reason(metadata, server, within)).collect();
-    Err(ConnectError { within, brokers })
+    Err(BootstrapError { within, brokers })
 }
 
-/// Requests of a first contact. They end with it.
+/// Requests of the first contact. They are cancelled with it.
 struct Attempts(Vec<AbortHandle>);
 
 impl Drop for Attempts {
@@ -168,8 +169,9 @@ impl Drop for Attempts {
     }
 }
 
-/// Asks one server until it has answered. `false` if it never will. The connection itself waits between attempts.
-async fn asked(server: &Connection, deadline_ms: i64) -> bool {
+/// Sends requests to one server until it responds. Returns `false` if it never will. The connection waits between
+/// attempts.
+async fn responds(server: &Connection, deadline_ms: i64) -> bool {
     loop {
         let left_ms = deadline_ms.saturating_sub(now_ms());
         if left_ms <= 0 {
@@ -195,7 +197,7 @@ fn reason(metadata: &Metadata, server: &Connection, within: Duration) -> Unreach
         return known;
     }
     let reason = match server.status() {
-        Status::Ready => format!("connected, but it did not answer within {within:?}"),
+        Status::Ready => format!("connected, but no response within {within:?}"),
         Status::Closed => "the client is closed".to_owned(),
         _ => format!("no connection within {within:?}"),
     };

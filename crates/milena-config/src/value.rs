@@ -17,11 +17,12 @@ pub enum ConfigValue {
 }
 
 /// The reason why a text is not a value of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// With the rest of the sentence "it must be …".
+    #[error("it must be {expected}")]
     Invalid { expected: String },
     /// Valid in Kafka, but only the default is supported.
+    #[error("it is not supported: {why}")]
     Unsupported { why: &'static str },
 }
 

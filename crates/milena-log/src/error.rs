@@ -45,6 +45,9 @@ pub enum StorageError {
         to: i64,
         reason: String,
     },
+    /// An invariant does not hold, so the operation was refused.
+    #[error("internal error in {}: {invariant} does not hold; see the log line invariant_violated", path.display())]
+    Violated { path: PathBuf, invariant: &'static str },
     /// The log was not opened; the reason is that of the error it was not opened for.
     #[error("{} is offline: {reason}", dir.display())]
     Offline { dir: PathBuf, reason: String },
@@ -60,6 +63,7 @@ impl StorageError {
             | Self::Damaged { .. }
             | Self::Compaction { .. }
             | Self::Missing { .. }
+            | Self::Violated { .. }
             | Self::Offline { .. } => ErrorCode::KafkaStorageError,
         }
     }
@@ -74,6 +78,11 @@ impl StorageError {
     pub(crate) fn compaction(segment: &Segment, source: CompactionError) -> Self {
         let path = segment.path_of("log");
         Self::Compaction { path, source }
+    }
+
+    pub(crate) fn violated(path: &Path, invariant: &'static str) -> Self {
+        let path = path.to_owned();
+        Self::Violated { path, invariant }
     }
 
     pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Self {

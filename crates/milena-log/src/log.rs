@@ -6,9 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use milena_invariant::invariant;
 use milena_wire::{
     Uuid,
-    records::{Batch, BatchHeader, Batches, ControlRecord},
+    records::{BATCH_OVERHEAD, Batch, BatchHeader, Batches, ControlRecord},
 };
 
 use crate::{
@@ -241,6 +242,7 @@ impl Log {
         now_ms: i64,
     ) -> Result<(), StorageError> {
         self.check_online()?;
+        self.check_appendable(writer, header, batch)?;
         self.own.check().doing("write", &self.dir)?;
         let mut segment = self.active(writer)?;
         if segment.should_roll(config, header, batch.len(), now_ms) {
@@ -251,6 +253,22 @@ impl Log {
         segment.append(config, header, batch)?;
         writer.end_offset = header.last_offset() + 1;
         writer.last_crc = Some(header.crc);
+        Ok(())
+    }
+
+    /// Refuses a batch that recovery would not accept, before any of it is written.
+    fn check_appendable(&self, writer: &Writer, header: &BatchHeader, batch: &[u8]) -> Result<(), StorageError> {
+        let violated = |invariant| Err(StorageError::violated(&self.dir, invariant));
+        if !invariant!(header.base_offset == writer.end_offset, "batch_begins_at_the_log_end") {
+            return violated("batch_begins_at_the_log_end");
+        }
+        if !invariant!(header.last_offset() >= header.base_offset, "batch_has_an_offset") {
+            return violated("batch_has_an_offset");
+        }
+        let size = usize::try_from(header.length).map(|length| length + BATCH_OVERHEAD);
+        if !invariant!(size == Ok(batch.len()), "batch_has_the_length_in_its_header") {
+            return violated("batch_has_the_length_in_its_header");
+        }
         Ok(())
     }
 
@@ -284,6 +302,11 @@ impl Log {
     }
 
     fn start_segment(&self, writer: &mut Writer) -> Arc<Segment> {
+        let last = writer.segments.last();
+        invariant!(
+            last.is_none_or(|last| last.base_offset < writer.end_offset),
+            "segments_have_ascending_base_offsets"
+        );
         writer.last_crc = None;
         let segment = Arc::new(Segment::new(Arc::clone(&self.disk), &self.dir, writer.end_offset));
         writer.segments.push(Arc::clone(&segment));
@@ -321,6 +344,10 @@ impl Log {
         }
         let mut writer = self.writer();
         writer.synced_offset = writer.synced_offset.max(end_offset);
+        invariant!(
+            writer.synced_offset <= writer.end_offset,
+            "synced_offset_is_at_most_the_log_end"
+        );
         writer.settled_offset = writer.settled_offset.max(settled_offset);
         self.publish(&mut writer, self.config().durability);
         Ok(writer.synced_offset)
@@ -479,7 +506,16 @@ impl Log {
         if let Some(ledger) = self.ledger.get() {
             ledger.note(&writer.mark(view.high_watermark));
         }
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+        let mut current = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        invariant!(
+            view.log_start_offset >= current.log_start_offset && view.log_end_offset >= current.log_end_offset,
+            "log_offsets_never_move_back"
+        );
+        invariant!(
+            view.last_stable_offset <= view.high_watermark && view.high_watermark <= view.log_end_offset,
+            "visible_offsets_are_at_most_the_log_end"
+        );
+        *current = view;
     }
 
     pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use milena_invariant::invariant;
 use milena_wire::records::{BATCH_OVERHEAD, Batch, BatchHeader, Batches, HEADER_SIZE};
 use twox_hash::XxHash3_128;
 
@@ -370,6 +371,10 @@ impl Segment {
         self.load_aborted()?;
         let mut state = self.state_mut();
         self.note_time(&mut state);
+        invariant!(
+            state.offsets.last_position() <= state.size,
+            "index_points_into_its_segment"
+        );
         let (offsets, times) = (state.offsets.encode(), state.times.encode());
         let aborted = aborted::encode_all(state.aborted.as_deref().unwrap_or_default());
         let sums = Sums::of(&offsets, &times, &aborted, state.size);

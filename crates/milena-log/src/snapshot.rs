@@ -9,6 +9,7 @@
 use std::path::Path;
 
 use bytes::{Buf, BufMut};
+use milena_invariant::invariant;
 
 use crate::{
     disk::{self, Disk},
@@ -21,7 +22,10 @@ const HEADER_SIZE: usize = 6;
 const ENTRY_SIZE: usize = 46;
 
 pub(crate) fn write(disk: &dyn Disk, path: &Path, producers: &Producers) -> Result<(), StorageError> {
-    disk::replace_file(disk, path, &encode(producers)).doing("write", path)
+    let content = encode(producers);
+    // Recovery starts from this file, so it must be readable.
+    invariant!(decode(&content).is_ok(), "producer_snapshot_is_readable");
+    disk::replace_file(disk, path, &content).doing("write", path)
 }
 
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Producers, StorageError> {

@@ -20,29 +20,29 @@ const MEMBERS: usize = 1_000;
 const TOPICS: usize = 1_000;
 const PARTITIONS: usize = 100;
 
-/// Who subscribes to what.
+/// The subscriptions of the members.
 #[derive(Debug, Clone, Copy)]
 enum Subscriptions {
-    /// All to all.
+    /// All members to all topics.
     Equal,
     /// Half of the members to half of the topics more, as while a new release is rolled out.
     Rollout,
     /// Each to a half of its own.
     Halves,
-    /// Each to eight topics, and to four of those the next one does too.
+    /// Each to eight topics, four of which it shares with the next member.
     Chain,
 }
 
-/// What has happened to the group.
+/// The history of the group.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// It is new.
     Start,
-    /// It was assigned, and then somebody left.
+    /// It was assigned, and then a member left.
     Leave,
-    /// It was assigned, and then somebody came.
+    /// It was assigned, and then a member joined.
     Join,
-    /// One member had everything, and then all others came.
+    /// One member had everything, and then all others joined.
     Flood,
 }
 
@@ -85,7 +85,7 @@ fn member(number: usize, subscriptions: Subscriptions, racks: usize) -> MemberSu
     }
 }
 
-/// The members that join after `event`, with what they own.
+/// The members that join after `event`, with their owned partitions.
 fn members(
     cluster: &ClusterLayout,
     subscriptions: Subscriptions,

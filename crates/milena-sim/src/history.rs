@@ -1,11 +1,11 @@
-//! What happened, for people.
+//! The history of a run, for people.
 
 use crate::simulation::START_MS;
 
-/// What every message has and nobody wants to see.
+/// Fields that every message has and that only add noise.
 const NOISE: &str = ", unknown_tags: UnknownTags(None)";
 
-/// A run is played without a history, because text costs more than all else; if it fails, it is played again with one.
+/// Runs are played without a history, because text costs more than all else; a failed run is played again with one.
 #[derive(Debug, Default)]
 pub struct History {
     lines: Option<Vec<String>>,

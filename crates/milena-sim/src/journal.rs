@@ -1,4 +1,4 @@
-//! A log with a durable point: what a power cut leaves of it is everything before that point.
+//! A log with a durable end: a power cut leaves everything before it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ pub(crate) struct Journal {
     durable: usize,
 }
 
-/// What is appended at once, and so is there or not as a whole.
+/// A unit of appending, which exists as a whole or not at all.
 #[derive(Debug, Clone)]
 pub(crate) enum Entry {
     /// Records of a coordinator, perhaps in a transaction.
@@ -50,12 +50,12 @@ impl Journal {
         self.durable = self.durable.max(end.min(self.entries.len()));
     }
 
-    /// The power was cut.
+    /// Cuts the power.
     pub(crate) fn cut(&mut self) {
         self.entries.truncate(self.durable);
     }
 
-    /// Leaves the last record of each key, as compaction does, and those of transactions, which only their end decides.
+    /// Compacts: leaves the last record of each key, and those of transactions, which only their end decides.
     pub(crate) fn compact(&mut self) {
         let mut newer = BTreeSet::new();
         for entry in self.entries.iter_mut().rev() {

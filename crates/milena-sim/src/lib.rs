@@ -1,12 +1,14 @@
-//! A simulator of Kafka's coordinators: the machines of `milena-machines`, a broker around them that crashes and loses
-//! power, a network that loses, doubles, delays and reorders, clocks that jump, and clients that crash, stand still and
-//! come back. Checkers say what must hold whatever happens. It is not shipped.
+//! A simulator of Kafka's coordinators. It is not shipped.
 //!
-//! One seed is one run: everything that looks like chance follows from it, so that what failed once fails again. Start
-//! with [`run`]; `scenario` says who takes part, `simulation` what can happen, `checks` what must hold, and `mutation`
-//! which bugs the simulation is known to find.
+//! It runs the machines of `milena-machines`, a broker around them that crashes and loses power, a network that loses,
+//! duplicates, delays and reorders, clocks that jump, and clients that crash, pause and come back. Checkers verify
+//! invariants of the whole.
 //!
-//! No clock, no thread, no file and nothing random from outside may be named here.
+//! One seed is one run: everything random follows from it, so that a failure can be repeated. Start with [`run`];
+//! `scenario` defines the participants, `simulation` the events, `checks` the conditions, and `mutation` the bugs that
+//! the simulation is known to find.
+//!
+//! No clock, no thread, no file and no other randomness may be named here.
 
 #![forbid(unsafe_code)]
 
@@ -27,12 +29,12 @@ pub use history::History;
 pub use mutation::Mutation;
 pub use scenario::Scenario;
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What did not hold, and when.
+    /// The violated condition, and when.
     pub failure: Option<Failure>,
-    /// How much happened.
+    /// The number of events.
     pub events: u64,
     pub history: History,
 }
@@ -50,13 +52,13 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
     }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);
     let mut events = 0;
-    let held = invariants::until_violated(|| {
+    let result = invariants::until_violated(|| {
         simulation.play(end, &mut events);
         if simulation.world.checks.failure().is_none() {
             simulation.check_settled();
         }
     });
-    simulation.world.checks.demand(held);
+    simulation.world.checks.demand(result);
     let at_ms = simulation.world.queue.now() - simulation::START_MS;
     let what = simulation.world.checks.failure().map(ToOwned::to_owned);
     Outcome {
@@ -66,7 +68,7 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
     }
 }
 
-/// Plays `count` runs from seed `start` on. At the first that fails, tells what happened and how to see it again.
+/// Plays `count` runs from seed `start` on. Returns a report of the first that fails, with the command that repeats it.
 pub fn run_many(scenario: Scenario, start: u64, count: u64, mutation: Option<Mutation>) -> Result<u64, String> {
     let mut events = 0;
     for seed in start..start.saturating_add(count) {
@@ -89,7 +91,7 @@ pub fn report(scenario: Scenario, seed: u64, mutation: Option<Mutation>, lines: 
         Some(Failure { at_ms, what }) => {
             text += &format!("\n\nscenario {scenario}, seed {seed}, after {at_ms} ms: {what}\n");
         }
-        None => text += &format!("\n\nscenario {scenario}, seed {seed}: all held\n"),
+        None => text += &format!("\n\nscenario {scenario}, seed {seed}: no violation\n"),
     }
-    text + &format!("again: cargo xtask simulate --scenario {scenario} --start {seed} --seeds 1{mutation}\n")
+    text + &format!("repeat: cargo xtask simulate --scenario {scenario} --start {seed} --seeds 1{mutation}\n")
 }

@@ -11,7 +11,7 @@ use milena_sim::{Mutation, Scenario, report, run_many};
     about = "Play the coordinators against a lying world, from seeds"
 )]
 struct Args {
-    /// How many runs of each scenario; for a single one its history is shown
+    /// Number of runs of each scenario; a single one prints its history
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
     /// The seed of the first run
@@ -27,12 +27,12 @@ struct Args {
 
 fn scenario(name: &str) -> Result<Scenario, String> {
     let known = || Scenario::ALL.map(Scenario::name).join(", ");
-    Scenario::from_name(name).ok_or_else(|| format!("there is no such scenario; there are {}", known()))
+    Scenario::from_name(name).ok_or_else(|| format!("unknown scenario; known are {}", known()))
 }
 
 fn mutation(name: &str) -> Result<Mutation, String> {
     let known = || Mutation::ALL.map(Mutation::name).join(", ");
-    Mutation::from_name(name).ok_or_else(|| format!("there is no such bug; there are {}", known()))
+    Mutation::from_name(name).ok_or_else(|| format!("unknown mutation; known are {}", known()))
 }
 
 fn main() -> ExitCode {
@@ -46,7 +46,11 @@ fn main() -> ExitCode {
             continue;
         }
         match run_many(scenario, args.start, args.seeds, args.mutation) {
-            Ok(events) => println!("{}: {} runs, {events} events, all held", scenario.name(), args.seeds),
+            Ok(events) => println!(
+                "{}: {} runs, {events} events, no violation",
+                scenario.name(),
+                args.seeds
+            ),
             Err(report) => {
                 eprintln!("{report}");
                 return ExitCode::FAILURE;

@@ -3,75 +3,75 @@
 /// A bug in the broker or the application around the machines. The machines themselves have no switch for any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
-    /// Answers leave before what they tell of is safe from a power cut.
+    /// Responses are sent before their records are safe from a power cut.
     ReplyBeforeDurable,
     /// A commit of a member that is no longer in the group is accepted.
     AcceptStaleCommits,
-    /// A process whose instance id is taken by another is not told.
+    /// A process whose instance id was taken over gets no error.
     OldStaticMembersSucceed,
-    /// Heartbeats are answered and then forgotten, so that members expire that are alive.
+    /// Heartbeats get a response but do not renew the session, so that live members expire.
     ForgetHeartbeats,
-    /// A partition counts as released when its owner was asked to let go of it, not when it has.
+    /// A partition counts as released when its owner was told to revoke it, not when it has.
     ReleaseBeforeRevoked,
     /// The last record of a batch is not appended.
     LoseLastRecord,
-    /// Offsets of open transactions are forgotten when the broker starts.
+    /// Offsets of open transactions are lost when the broker starts.
     LosePendingOffsets,
-    /// What was decided before the broker ended is not carried out after its start.
+    /// Decisions from before a crash of the broker are not carried out after its start.
     ForgetMarkers,
-    /// A producer that was replaced goes on writing.
+    /// A fenced producer goes on writing.
     OldProducersSucceed,
-    /// The application around a member is not always told what it loses.
+    /// The application around a member does not always see revocations.
     ForgetRevoked,
-    /// A batch gets other sequence numbers each time it is sent.
+    /// A batch gets other sequence numbers with each attempt.
     NumberRetriesAnew,
-    /// A newer batch is written in the place of one that is repeated.
+    /// A newer batch is written in the topic_partition of one that is retried.
     NewerOvertakesRepeated,
-    /// A transaction is ended without waiting for what is under way.
+    /// A transaction is ended without waiting for batches in flight.
     EndBeforeWritten,
-    /// A commit that was not answered is taken for one that succeeded.
+    /// A commit without a response is taken for a success.
     LostEndIsCommit,
-    /// A commit that was not answered is taken for an abort, and its work is done again.
+    /// A commit without a response is taken for an abort, and its work is done again.
     LostEndIsAbort,
-    /// A producer that was fenced goes on in the epoch of the one that took its place.
+    /// A fenced producer continues in the epoch of its successor.
     ReuseEpochAfterFencing,
-    /// Whatever fails is said not to be written.
+    /// All failed batches are reported as not written.
     DenyWhatIsInFlight,
-    /// What is committed is what was read, not what is done (Parallel Consumer, issue 826).
+    /// Offsets that were read are committed, not those that are done (Parallel Consumer, issue 826).
     CommitHighestSeen,
     /// The map of a commit is written for another offset (Parallel Consumer, issue 894).
     MapOfOtherBase,
     /// A record from before a rebalance hides the one that is read again (Parallel Consumer, issue 875).
     StaleResident,
-    /// What is cancelled counts as in flight for ever (Parallel Consumer, issue 547).
+    /// Cancelled records count as in flight for ever (Parallel Consumer, issue 547).
     LeakInFlight,
-    /// While a handler waits for something, the records behind go on, whatever their keys.
+    /// While a handler waits for something, the records behind it go on, whatever their keys.
     RunGoesOn,
-    /// What is committed is the latest that is done (SmallRye's latest strategy with delayed retries).
+    /// The latest offset that is done is committed (SmallRye's latest strategy with delayed retries).
     CommitLatest,
     /// The offset moves before the dead letter is acknowledged.
     DeadLettersUnawaited,
-    /// What handlers emit counts as taken before its place in the log is certain.
+    /// Emitted records count as acknowledged before their topic_partition in the log is certain.
     TakenUnordered,
-    /// Of two records of a partition that fail, the first is forgotten (Spring Kafka, issue 4504).
+    /// Of two records of a partition that fail, the first is lost (Spring Kafka, issue 4504).
     FirstFailureLost,
-    /// The driver is ahead of its time, and what failed is tried again early.
+    /// The driver's clock is ahead, and retries come early.
     WakeEarly,
-    /// The last commit of a partition that is given back never leaves, and is said to have succeeded.
+    /// The last commit of a revoked partition is never sent, and reported as a success.
     CommitUnsent,
-    /// What a commit says to be done above its offset is not looked at.
+    /// The offsets that a commit marks as done above its own offset are ignored.
     ForgetMap,
-    /// A partition that may be read again is not.
+    /// A paused partition is never resumed.
     ForgetResume,
-    /// A transaction is committed although a partition is gone of which it has records.
+    /// A transaction is committed although a partition of its records was lost.
     CommitSpoiled,
-    /// A key is free as soon as the records that are held of it are read, not when they are done.
+    /// A key is released as soon as its held records are read, not when they are done.
     FreeKeysEarly,
-    /// Who gets a partition does not look which of its keys have records that are held.
+    /// A new owner of a partition does not check which of its keys have held records.
     ForgetHeld,
-    /// Records are handed out while the commit that tells of it is still to be sent.
+    /// Records are handed out while the commit that announces it is still to be sent.
     StartsUnawaited,
-    /// What a commit told of owners that died is never taken away.
+    /// The crash counters in a commit are never cleared.
     KeepStarts,
 }
 
@@ -114,7 +114,7 @@ impl Mutation {
         Self::KeepStarts,
     ];
 
-    /// As it is named on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReplyBeforeDurable => "reply-before-durable",

@@ -2,23 +2,23 @@
 
 use milena_machines::Random;
 
-/// How often what goes wrong, in a thousand.
+/// Probabilities of faults, per mille.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Network {
     pub(crate) lost: u64,
     pub(crate) doubled: u64,
-    /// The same for answers alone.
+    /// The same for responses alone.
     pub(crate) answers_doubled: u64,
     pub(crate) slow: u64,
     /// Whether messages of one client overtake each other, which takes more than one connection.
     pub(crate) reorders: bool,
 }
 
-/// A slow message takes at most so long.
+/// The longest delay of a slow message.
 const SLOW_MS_MAX: u64 = 1_500;
 
 impl Network {
-    /// One that does what it should.
+    /// A network without faults.
     pub(crate) const GOOD: Self = Self {
         lost: 0,
         doubled: 0,
@@ -27,7 +27,7 @@ impl Network {
         reorders: false,
     };
 
-    /// With `doubles`, clients send again what was not answered as if it were the first time.
+    /// With `doubles`, clients repeat requests without a response as if they were new.
     pub(crate) fn bad(random: &mut Random, doubles: bool, reorders: bool) -> Self {
         Self {
             lost: random.below(100),
@@ -38,7 +38,7 @@ impl Network {
         }
     }
 
-    /// How long the copies of a message take; none if it is lost.
+    /// The delays of the copies of a message; empty if it is lost.
     pub(crate) fn delays(&self, random: &mut Random) -> Vec<i64> {
         if random.below(1_000) < self.lost {
             return vec![];
@@ -47,8 +47,8 @@ impl Network {
         (0..copies).map(|_| self.delay(random)).collect()
     }
 
-    /// How long the copies of an answer take.
-    pub(crate) fn answer_delays(&self, random: &mut Random) -> Vec<i64> {
+    /// The delays of the copies of a response.
+    pub(crate) fn reply_delays(&self, random: &mut Random) -> Vec<i64> {
         let doubled = self.doubled.max(self.answers_doubled);
         Self { doubled, ..*self }.delays(random)
     }

@@ -1,4 +1,4 @@
-//! Time, as a queue of what will happen.
+//! Time, as a queue of events.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ impl<Event> Queue<Event> {
         self.now
     }
 
-    /// Plans an event; one for the past happens now.
+    /// Plans an event; one in the past happens now.
     pub(crate) fn at(&mut self, time: i64, event: Event) {
         self.planned += 1;
         self.events.insert((time.max(self.now), self.planned), event);
@@ -33,7 +33,7 @@ impl<Event> Queue<Event> {
         self.at(self.now + delay_ms, event);
     }
 
-    /// The next event, unless it lies behind `end`; time moves to it.
+    /// The next event, unless it is after `end`; time moves to it.
     pub(crate) fn next(&mut self, end: i64) -> Option<Event> {
         let entry = self.events.first_entry().filter(|entry| entry.key().0 <= end)?;
         self.now = entry.key().0;

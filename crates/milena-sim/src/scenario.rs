@@ -1,4 +1,4 @@
-//! What is played: who takes part, and what goes wrong when.
+//! Scenarios: their participants, and their faults.
 
 use std::collections::BTreeSet;
 
@@ -20,17 +20,17 @@ use crate::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scenario {
-    /// Groups in which a member assigns.
+    /// Groups of the classic protocol.
     Classic,
-    /// Groups in which the broker assigns.
+    /// Groups of the consumer protocol.
     Consumer,
-    /// Groups with members of both kinds.
+    /// Groups with members of both protocols.
     Migration,
     /// Transactional producers.
     Transactions,
     /// Real senders: plain ones, and ones that copy in transactions.
     Producers,
-    /// Applications that handle what they read.
+    /// Applications that handle records.
     App,
 }
 
@@ -44,7 +44,7 @@ impl Scenario {
         Self::App,
     ];
 
-    /// As it is named on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
@@ -61,12 +61,12 @@ impl Scenario {
     }
 }
 
-/// The session of members of the consumer protocol, and how often they are to be heard of.
+/// The session timeout and heartbeat interval of members of the consumer protocol.
 const SESSION_MS: i32 = 8_000;
 const HEARTBEAT_MS: i32 = 1_000;
-/// By then all members are back.
+/// The time by which all members are back.
 const ENFORCED_AFTER_MS: i64 = 30_000;
-/// The clock jumps at most so far. Back, it makes every session longer by that.
+/// The largest jump of the clock. A jump back makes every session longer by that.
 const JUMP_MS_MAX: u64 = 15_000;
 
 /// A run that is set up, and when its parts end.
@@ -80,7 +80,7 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     let mut world = World::new(seed, with_history);
     let random = &mut world.random;
     let reorders = matches!(scenario, Scenario::Classic | Scenario::Producers) && random.below(3) == 0;
-    // A member of the consumer protocol never does that: it says who it is anew.
+    // A member of the consumer protocol never does that: it rejoins.
     let doubles = scenario == Scenario::Classic;
     world.network = Network::bad(random, doubles, reorders);
     if scenario == Scenario::Producers {
@@ -114,7 +114,7 @@ pub(crate) fn plan(scenario: Scenario, seed: u64, mutation: Option<Mutation>, wi
     };
     let back_ms = add_faults(&mut simulation, faults_end, faults_max);
     simulation.world.queue.at(faults_end, Event::FaultsStop);
-    // Longest: a client is down, joins, an old one must expire, then two rebalances.
+    // The longest case: a client is down, joins, an old one must expire, then two rebalances.
     let end = faults_end + 60_000 + 2 * back_ms;
     Plan { simulation, end }
 }
@@ -128,7 +128,7 @@ fn slow_log(random: &mut Random) -> Option<LogId> {
     }
 }
 
-/// Only senders can split what is too large.
+/// Only senders can split batches that are too large.
 fn batch_records_max(scenario: Scenario, random: &mut Random) -> usize {
     match scenario {
         Scenario::Producers if random.below(4) == 0 => 1 + random.below(2) as usize,
@@ -169,7 +169,7 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64,
         } else {
             1
         };
-        // Only the first process leaves; with two, it is not known which of them the group will have.
+        // Only the first process leaves; with two, it is not known which of them is the member.
         let leaves = processes == 1 && number > 0 && random.below(5) == 0;
         let protocol = if is_classic {
             ProtocolSettings::Classic {
@@ -187,7 +187,7 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64,
             let start = START_MS + random.below(15_000) as i64;
             let leaves_at = leaves.then(|| start + random.below(30_000) as i64);
             let forgets_revoked = mutation == Some(Mutation::ForgetRevoked);
-            // All with the same settings: Kafka does not look at the topics of a static member that comes back.
+            // All with the same settings: Kafka ignores the topics of a static member that rejoins.
             let settings = settings.clone();
             members.push((
                 start,
@@ -199,8 +199,8 @@ fn add_members(simulation: &mut Simulation, scenario: Scenario, faults_end: i64,
             ));
         }
     }
-    // A process that takes the place of an older one gets that one's assignment without a rebalance. What should have
-    // changed hands meanwhile is read by nobody until the next, as in Kafka: somebody must ask for one.
+    // A process that takes the topic_partition of an older one gets that one's assignment without a rebalance. A partition that
+    // should have moved meanwhile is read by no member until the next, as in Kafka: a member must request one.
     let is_static = |(_, member): &(i64, MemberSettings)| member.instance.is_some();
     let enforces_at = members.iter().any(is_static).then_some(faults_end + ENFORCED_AFTER_MS);
     for (start, settings) in members {
@@ -256,8 +256,8 @@ fn add_writers(simulation: &mut Simulation, faults_end: i64, mutation: Option<Mu
             timeout_ms: 6_000 + random.below(12_000) as i32,
             v2_from,
         });
-        // What comes late after its sender has given up is no danger but to version 1: there it can end, or become part
-        // of, the next transaction. KIP-890 tells how, and version 2 is its remedy.
+        // Late requests of a sender that has given up are a danger to version 1 only: there they can end, or become
+        // part of, the next transaction. KIP-890 describes how, and version 2 is its remedy.
         let request_timeout_ms = if is_copying && v2_from > 0 {
             8_000
         } else {
@@ -284,7 +284,7 @@ fn member_settings(random: &mut Random, instance: Option<ByteString>, protocol: 
         (None, 0) => [topic_name(0)].into(),
         (None, _) => [topic_name(0), topic_name(1)].into(),
     };
-    // Applications may stay away for longer than a session, or not.
+    // Applications may be busy for longer than a session, or not.
     let rebalance_ms = match random.below(3) {
         0 => 12_000 + random.below(8_000) as i32,
         _ => 5_000 + random.below(5_000) as i32,
@@ -303,7 +303,7 @@ fn member_settings(random: &mut Random, instance: Option<ByteString>, protocol: 
     }
 }
 
-/// Plans what goes wrong before `end`. Gives how far the clock goes back.
+/// Plans the faults before `end`. Returns how far the clock goes back.
 fn add_faults(simulation: &mut Simulation, end: i64, faults_max: u64) -> i64 {
     let clients = simulation.client_count() as u64;
     let World { queue, random, .. } = &mut simulation.world;

@@ -15,7 +15,7 @@ use crate::{
     queue::Queue,
 };
 
-/// What can happen.
+/// Events of a run.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     /// A request reaches the broker.
@@ -24,22 +24,22 @@ pub(crate) enum Event {
         call: CallId,
         request: Request,
     },
-    /// An answer reaches its client.
-    Answer {
+    /// A response reaches its client.
+    Reply {
         to: ClientId,
         call: CallId,
         reply: Reply,
     },
-    /// A client waits for an answer no longer.
-    Unanswered {
+    /// A client's request timeout is over.
+    NoReply {
         client: ClientId,
         call: CallId,
     },
-    /// A client asked to be woken now.
+    /// A wake-up that a client requested.
     Wake {
         client: ClientId,
     },
-    /// A machine has a deadline.
+    /// A deadline of a machine.
     Alarm {
         incarnation: u64,
     },
@@ -53,7 +53,7 @@ pub(crate) enum Event {
         incarnation: u64,
     },
     Fault(Fault),
-    /// From now on all goes well.
+    /// From now on there are no faults.
     FaultsStop,
 }
 
@@ -70,14 +70,14 @@ pub(crate) enum Fault {
     JumpClock {
         by_ms: i64,
     },
-    /// No fault, but it comes when it likes: a topic is made, or has so many partitions now.
+    /// Not a fault, but at an arbitrary time: a topic is created, or gets this number of partitions.
     SetTopic {
         name: ByteString,
         partitions: i32,
     },
 }
 
-/// What everybody lives in.
+/// The shared state of a run.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) queue: Queue<Event>,
@@ -90,7 +90,7 @@ pub(crate) struct World {
     last_call: CallId,
 }
 
-/// When runs begin: a time like those that brokers see.
+/// The start time of runs: one like those that brokers see.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
 
 impl World {
@@ -134,7 +134,7 @@ pub(crate) struct Simulation {
     clients: Vec<Slot>,
 }
 
-/// A client and what the world does to it.
+/// A client and the faults it suffers.
 #[derive(Debug)]
 struct Slot {
     client: Box<dyn Client>,
@@ -177,7 +177,7 @@ impl Simulation {
         }
     }
 
-    /// Once all has been well for long enough.
+    /// The checks of the final state, after a time without faults.
     pub(crate) fn check_settled(&mut self) {
         let world = &mut self.world;
         let topics = world.topics.clone();
@@ -185,28 +185,28 @@ impl Simulation {
         self.broker.check_logs(world);
         let offsets = self.broker.committed_offsets(world, PRODUCERS_GROUP);
         let partitions = self.broker.read_committed();
-        let held = if world.checks.writes.is_empty() {
+        let result = if world.checks.writes.is_empty() {
             world.checks.transactions.check(&partitions, &offsets)
         } else {
             world.checks.writes.check(&partitions, &offsets)
         };
-        world.checks.demand(held);
+        world.checks.demand(result);
     }
 
     fn happen(&mut self, event: Event) {
         let world = &mut self.world;
         match event {
             Event::Arrive { from, call, request } => self.broker.arrive(world, from, call, request),
-            Event::Answer { to, call, reply } => {
-                let again = Event::Answer {
+            Event::Reply { to, call, reply } => {
+                let again = Event::Reply {
                     to,
                     call,
                     reply: reply.clone(),
                 };
-                self.with_client(to, again, |client, io| client.answer(io, call, reply));
+                self.with_client(to, again, |client, io| client.handle_reply(io, call, reply));
             }
-            Event::Unanswered { client, call } => {
-                self.with_client(client, event, |client, io| client.unanswered(io, call));
+            Event::NoReply { client, call } => {
+                self.with_client(client, event, |client, io| client.handle_no_reply(io, call));
             }
             Event::Wake { client } => self.with_client(client, event, |client, io| client.wake(io)),
             Event::Alarm { incarnation } => self.broker.alarm(world, incarnation),
@@ -246,7 +246,7 @@ impl Simulation {
         }
     }
 
-    /// Lets a client act. While it stands still, `again` waits for it.
+    /// Lets a client act. While it is paused, the event is delivered again later.
     fn with_client(&mut self, id: ClientId, again: Event, act: impl FnOnce(&mut dyn Client, &mut Io<'_>)) {
         let Some(slot) = self.clients.get_mut(id) else { return };
         let world = &mut self.world;

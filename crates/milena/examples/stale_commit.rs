@@ -43,7 +43,7 @@ pub async fn committed(then: Then) -> Result<Option<i64>, Box<dyn Error>> {
         .faults()
         .on::<OffsetCommitRequest>()
         .once()
-        .answer_error(milena::ErrorCode::CoordinatorLoadInProgress);
+        .respond_error(milena::ErrorCode::CoordinatorLoadInProgress);
     let first = consumer.commit_offsets_async(at(5))?.await;
     consumer.commit_offsets_async(at(10))?.await?;
     if first.is_err() && then == Then::Again {

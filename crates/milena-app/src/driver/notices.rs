@@ -10,7 +10,7 @@ use std::{
 use milena_client::consumer::TopicPartition;
 use tokio::sync::Notify;
 
-use crate::throttle::{Throttle, Told};
+use crate::throttle::{LogLine, Throttle};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -122,8 +122,8 @@ fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn write(told: &Told<Notice>) {
-    let Told { notice, similar } = told;
+fn write(told: &LogLine<Notice>) {
+    let LogLine { notice, similar } = told;
     let Notice {
         event,
         handler,

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use milena_client::{
     consumer::{ConsumerRecord, ErrorCode, TopicPartition},
-    producer::{BatchCause, Fate, SendError},
+    producer::{BatchCause, SendError, WriteStatus},
 };
 use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -32,7 +32,7 @@ pub(super) fn is_final(error: &SendError) -> bool {
 
 /// Whether the record may be in the log although the send failed.
 pub(super) fn may_be_written(error: &SendError) -> bool {
-    matches!(error, SendError::Failed { error, .. } if error.fate != Fate::NotWritten)
+    matches!(error, SendError::Failed { error, .. } if error.status != WriteStatus::NotWritten)
 }
 
 fn is_final_code(code: ErrorCode) -> bool {
@@ -198,7 +198,7 @@ mod tests {
             partition: TopicPartition::new("out", 0),
             error: Arc::new(BatchError {
                 cause: BatchCause::Refused(code),
-                fate: Fate::NotWritten,
+                status: WriteStatus::NotWritten,
             }),
         }
     }

@@ -1,3 +1,5 @@
+//! Tests of failure headers in all schemes.
+
 use milena_client::consumer::Headers;
 
 use super::*;

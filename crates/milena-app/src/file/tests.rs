@@ -1,3 +1,5 @@
+//! Tests of application files.
+
 use std::time::Duration;
 
 use milena_client::{config::Origin, consumer::TopicPartition};

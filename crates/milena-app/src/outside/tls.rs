@@ -60,7 +60,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, HttpHandlerError> {
     let mut all = RootCertStore::empty();
     let system = rustls_native_certs::load_native_certs();
     for error in system.errors {
-        tracing::debug!(%error, "reading some CA certificates of the system failed: {error}");
+        tracing::debug!(event = "system_ca_unreadable", %error, "reading some CA certificates of the system failed: {error}");
     }
     all.add_parsable_certificates(system.certs);
     if let Some(path) = file {

@@ -1,8 +1,7 @@
 //! Policies of handlers: order, bounds, retries, dead letters. Policies are data. The runtime applies them in one fixed
 //! order, regardless of the order of declaration:
 //!
-//! decode → bulkhead → rate → breaker → timeout → handler → classify → retry in place → retry topic → dead letter →
-//! done
+//! decode → bulkhead → rate → breaker → timeout → handler → classify → retry in place → retry topic → dead letter → done
 //!
 //! Waiting costs no thread, no connection and no group membership: the key is parked, or the partition is paused. Each
 //! setter documents its default and the consequence of exceeding it.

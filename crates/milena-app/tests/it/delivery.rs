@@ -218,7 +218,7 @@ async fn a_transaction_that_cannot_be_written_does_not_count_and_its_records_com
         .faults()
         .on::<ProduceRequest>()
         .times(1)
-        .answer_error(ErrorCode::InvalidRecord);
+        .respond_error(ErrorCode::InvalidRecord);
     let enrich = |Value(value): Value<String>| async move { Done::from(OutRecord::new("rich").value(value)) };
     let running = in_transactions(&broker)
         .exactly_once("raw", enrich, |policy| policy)
@@ -283,7 +283,7 @@ async fn only_what_is_refused_alone_is_given_up() {
         .faults()
         .on::<ProduceRequest>()
         .when(is_refused)
-        .answer_error(ErrorCode::InvalidRecord);
+        .respond_error(ErrorCode::InvalidRecord);
     let enrich = |Value(value): Value<String>| async move { Done::from(OutRecord::new("rich").value(value)) };
     let running = in_transactions(&broker)
         .exactly_once("raw", enrich, |policy| policy)

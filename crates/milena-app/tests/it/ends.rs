@@ -19,7 +19,7 @@ async fn exactly_once_ends_if_not_even_the_dead_letter_can_be_written() {
         .for_each(|topic| broker.create_topic(topic, 1));
     broker.produce("orders", 0, ["a"]);
     let refused = broker.faults().on::<ProduceRequest>();
-    let refused = refused.answer_error(ErrorCode::TopicAuthorizationFailed);
+    let refused = refused.respond_error(ErrorCode::TopicAuthorizationFailed);
     let handler = || async { Done::from(OutRecord::new("bills").value("a bill")) };
     let app = app(&broker)
         .instance("one")
@@ -53,7 +53,7 @@ async fn frozen(broker: &TestBroker, clock: &Clock, action: WhenStalled) -> Runn
         !asked.any(|asked| asked.partition == 0 && (asked.fetch_offset == 0 || asked.last_fetched_epoch < 0))
     };
     let fetches = broker.faults().on::<FetchRequest>().when(reads_on);
-    fetches.answer_with(|_, response| {
+    fetches.change_response(|_, response| {
         for partition in response.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
             partition.records = None;
         }

@@ -178,7 +178,7 @@ async fn while_dead_letters_cannot_be_written_nothing_is_lost_and_then_it_goes_o
     let outage = broker
         .faults()
         .on::<ProduceRequest>()
-        .answer_error(ErrorCode::TopicAuthorizationFailed);
+        .respond_error(ErrorCode::TopicAuthorizationFailed);
     let handler = |Value(value): Value<String>| async move {
         if value == "bad" {
             Err(Fault::poison("bad"))

@@ -200,7 +200,7 @@ async fn a_handler_that_does_not_return_holds_up_its_partition_only() {
 async fn a_partition_whose_records_are_damaged_ends_for_itself() {
     let broker = filled();
     let desk = Arc::new(Desk::default());
-    let damage = broker.faults().on::<FetchRequest>().answer_with(|_, answer| {
+    let damage = broker.faults().on::<FetchRequest>().change_response(|_, answer| {
         let partitions = answer.responses.iter_mut().flat_map(|topic| &mut topic.partitions);
         for partition in partitions.filter(|partition| partition.partition_index == 1) {
             let mut records = partition.records.take().unwrap_or_default().to_vec();

@@ -76,7 +76,7 @@ async fn a_slow_commit_is_told() {
     broker.produce("orders", 0, ["a"]);
     let slow = clock.clone();
     let commits = broker.faults().on::<OffsetCommitRequest>().once();
-    commits.answer_with(move |_, _| slow.advance(Duration::from_secs(7)));
+    commits.change_response(move |_, _| slow.advance(Duration::from_secs(7)));
     let app = app(&broker).clock(clock).commit_every(1);
     let running = app.on("orders", || async {}, |policy| policy).start().await.unwrap();
     committed(&broker, GROUP, "orders", 0, 1).await;
@@ -94,7 +94,7 @@ async fn a_transaction_is_told_as_a_commit() {
     broker.produce("orders", 0, ["a"]);
     let slow = clock.clone();
     let ends = broker.faults().on::<EndTxnRequest>().once();
-    ends.answer_with(move |_, _| slow.advance(Duration::from_secs(7)));
+    ends.change_response(move |_, _| slow.advance(Duration::from_secs(7)));
     let app = app(&broker).clock(clock.clone()).instance("one");
     let app = app.exactly_once("orders", || async {}, |policy| policy);
     let running = app.start().await.unwrap();
@@ -137,7 +137,7 @@ async fn a_consumer_with_something_to_read_that_does_not_come_is_not_idle() {
         .clock(clock.clone())
         .consumer("max.partition.fetch.bytes", 1);
     let fetches = broker.faults().on::<FetchRequest>().skip(1);
-    let outage = fetches.answer_error(ErrorCode::NotLeaderOrFollower);
+    let outage = fetches.respond_error(ErrorCode::NotLeaderOrFollower);
     let running = app.on("orders", || async {}, |policy| policy).start().await.unwrap();
     until("the first order", || running.counts()[0].success == 1).await;
     clock.advance(Duration::from_secs(3));

@@ -1,40 +1,41 @@
-//! Changes at run time, as AlterConfigs and IncrementalAlterConfigs ask for them.
+//! Changes at run time: AlterConfigs and IncrementalAlterConfigs.
 
 use std::{collections::BTreeSet, fmt};
 
+use milena_config::{ConfigType, Definition, Origin, UpdateMode, split_list};
+
 use super::{
-    BrokerConfig, BrokerOverrides, ConfigError, ConfigType, Definition, RawConfig, Scope, TopicConfig, TopicOverrides,
-    UpdateMode, client_metrics, groups, lookup::definition_of, value::split_list,
+    BrokerConfig, BrokerOverrides, ConfigError, RawConfig, Scope, TopicConfig, TopicOverrides, client_metrics, group,
 };
 
-/// One change to one key. AlterConfigs, which replaces everything, is a `Set` for each of its keys on nothing.
+/// A change of one key. AlterConfigs, which replaces all settings, is a `Set` for each of its keys on an empty map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlterOp {
     pub name: String,
     pub kind: AlterOpKind,
-    /// `Delete` needs none.
+    /// Not needed for `Delete`.
     pub value: Option<String>,
 }
 
-/// What to do with a key, with the ids of IncrementalAlterConfigs.
+/// The kind of a change, with the ids of IncrementalAlterConfigs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AlterOpKind {
     Set = 0,
     Delete = 1,
-    /// Adds to a list what is not yet in it.
+    /// Adds elements to a list.
     Append = 2,
-    /// Takes out of a list what is in it.
+    /// Removes elements from a list.
     Subtract = 3,
 }
 
-/// Which brokers a change is for.
+/// The brokers that a change applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokerLayer {
     This,
     All,
 }
 
-/// Changes a topic's overrides: all of the changes, or none if the result would be wrong.
+/// Applies changes to a topic: all of them, or none if the result would be invalid.
 pub fn alter_topic(
     overrides: &TopicOverrides,
     ops: Vec<AlterOp>,
@@ -49,7 +50,7 @@ pub fn alter_topic(
     Ok(altered)
 }
 
-/// Changes the broker's settings: all of the changes, or none if the result would be wrong.
+/// Applies changes to the broker: all of them, or none if the result would be invalid.
 pub fn alter_broker(
     overrides: &BrokerOverrides,
     ops: Vec<AlterOp>,
@@ -68,18 +69,18 @@ pub fn alter_broker(
     Ok(altered)
 }
 
-/// Changes a group's settings: all of the changes, or none if the result would be wrong.
+/// Applies changes to a group: all of them, or none if the result would be invalid.
 pub fn alter_group(own: &RawConfig, ops: Vec<AlterOp>, broker: &BrokerConfig) -> Result<RawConfig, ConfigError> {
     check_duplicates(&ops)?;
     let mut altered = own.clone();
     for op in ops {
         alter(&mut altered, op, |name| definition_of(Scope::Group, name))?;
     }
-    groups::check_own(&altered, &broker.overrides)?;
+    group::check_own(&altered, &broker.overrides)?;
     Ok(altered)
 }
 
-/// Changes a client metrics subscription: all of the changes, or none if the result would be wrong.
+/// Applies changes to a client metrics subscription: all of them, or none if the result would be invalid.
 pub fn alter_client_metrics(own: &RawConfig, ops: Vec<AlterOp>) -> Result<RawConfig, ConfigError> {
     check_duplicates(&ops)?;
     let mut altered = own.clone();
@@ -117,6 +118,10 @@ fn check_duplicates(ops: &[AlterOp]) -> Result<(), ConfigError> {
     }
 }
 
+fn definition_of(scope: Scope, name: &str) -> Result<&'static Definition, ConfigError> {
+    Ok(scope.schema().require(name, &Origin::Request)?)
+}
+
 fn dynamic_definition(name: &str, layer: BrokerLayer) -> Result<&'static Definition, ConfigError> {
     let definition = definition_of(Scope::Broker, name)?;
     let name = definition.name;
@@ -134,7 +139,7 @@ fn alter(
 ) -> Result<(), ConfigError> {
     let AlterOp { name, kind, value } = op;
     if kind == AlterOpKind::Delete {
-        // Whatever the name is: an override that a newer version does not know must be possible to get rid of.
+        // Any name: it must be possible to delete a setting that a newer version does not know.
         raw.remove(&name);
         return Ok(());
     }
@@ -147,7 +152,7 @@ fn alter(
             return Err(ConfigError::NotAList { name, op: kind });
         }
         AlterOpKind::Append | AlterOpKind::Subtract => {
-            // As in Kafka, a list that is not set counts as Kafka's default, not as the broker's.
+            // As in Kafka, an unset list has Kafka's default, not the broker's.
             let current = raw.get(&name).map(String::as_str).or(definition.default);
             edit_list(kind, current.unwrap_or_default(), &value)
         }

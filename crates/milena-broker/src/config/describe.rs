@@ -1,24 +1,24 @@
-//! What DescribeConfigs tells: every key with its value, and where the value comes from.
+//! DescribeConfigs: every key with its value and the source of the value.
 //!
-//! The order of the synonyms, and which of them are left out, is Kafka's.
+//! The order of the synonyms, and the choice of those that are left out, are Kafka's.
+
+use milena_config::{ConfigType, Definition};
 
 use super::{
-    BrokerConfig, BrokerOverrides, ConfigType, Definition, RawConfig, Scope, TopicOverrides,
+    BrokerConfig, BrokerOverrides, RawConfig, Scope, TopicOverrides,
     layers::Layers,
-    lookup::{
-        broker_definitions, broker_family, client_metrics_definitions, find, group_definitions, topic_definitions,
-    },
+    schema::{broker_definitions, broker_family, client_metrics_definitions, group_definitions, topic_definitions},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedConfig {
     pub name: &'static str,
-    /// `None` for a secret, and for a key that is not set and has no default.
+    /// `None` for a secret, and for an unset key without a default.
     pub value: Option<String>,
     pub read_only: bool,
     pub source: ConfigSource,
     pub is_sensitive: bool,
-    /// Every setting that could give the value, the one that does first.
+    /// Every setting that could give the value, the effective one first.
     pub synonyms: Vec<DescribedSynonym>,
     pub config_type: ConfigType,
     pub documentation: &'static str,
@@ -31,7 +31,7 @@ pub struct DescribedSynonym {
     pub source: ConfigSource,
 }
 
-/// Where a value comes from, with the ids of DescribeConfigs.
+/// The source of a value, with the ids of DescribeConfigs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigSource {
     DynamicTopic = 1,
@@ -44,7 +44,7 @@ pub enum ConfigSource {
     DynamicGroup = 8,
 }
 
-/// Every config of a topic. The overrides were checked when they were set; one that no longer passes is shown as it is.
+/// Every config of a topic. Settings were checked when they were set; one that is no longer valid is shown unchanged.
 pub fn describe_topic(overrides: &TopicOverrides, broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let layers = Layers {
         scope: Scope::Topic,
@@ -60,8 +60,8 @@ pub fn describe_topic(overrides: &TopicOverrides, broker: &BrokerConfig) -> Vec<
         .collect()
 }
 
-/// Every config of a group, whether there is such a group or not. What was set is shown as it was, even if the limits
-/// of the broker have changed since.
+/// Every config of a group, whether it exists or not. Settings are shown as they were set, even outside of the broker's
+/// present limits.
 pub fn describe_group(group: &str, broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let nothing = RawConfig::new();
     let layers = Layers {
@@ -75,7 +75,7 @@ pub fn describe_group(group: &str, broker: &BrokerConfig) -> Vec<DescribedConfig
         .collect()
 }
 
-/// Every config of a client metrics subscription, whether there is such a one or not.
+/// Every config of a client metrics subscription, whether it exists or not.
 pub fn describe_client_metrics(subscription: &str, broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let own = broker.overrides.client_metrics.get(subscription);
     let described = client_metrics_definitions().iter().map(|definition| {
@@ -114,7 +114,7 @@ pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
         .collect()
 }
 
-/// What is set at run time for all brokers, and nothing else.
+/// The settings made at run time for all brokers.
 pub fn describe_broker_defaults(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let only_these = BrokerOverrides {
         dynamic_default: broker.overrides.dynamic_default.clone(),
@@ -123,7 +123,7 @@ pub fn describe_broker_defaults(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let known = only_these
         .dynamic_default
         .iter()
-        .filter_map(|(name, text)| Some((find(Scope::Broker, name)?, text)));
+        .filter_map(|(name, text)| Some((Scope::Broker.schema().get(name)?, text)));
     known
         .map(|(definition, text)| {
             let mut synonyms = synonyms_of(definition.name, &only_these);
@@ -154,7 +154,7 @@ fn describe_with_broker(definition: &'static Definition, layers: &Layers<'_>) ->
     }
     match (definition.synonyms.first(), layers.scope) {
         (Some(strongest), _) => synonyms.extend(synonyms_of(strongest.name, layers.broker)),
-        // Kafka lists the default of a key that stands alone for groups, and for topics not.
+        // For a key without synonyms, Kafka lists the default of groups, but not of topics.
         (None, Scope::Group) => synonyms.push(DescribedSynonym {
             name: definition.name,
             value: definition.default.map(str::to_owned),
@@ -162,7 +162,7 @@ fn describe_with_broker(definition: &'static Definition, layers: &Layers<'_>) ->
         }),
         (None, _) => {}
     }
-    let read_only = definition.support != super::Support::Honoured;
+    let read_only = !definition.is_honoured();
     described(definition, value, synonyms, read_only)
 }
 
@@ -197,13 +197,15 @@ fn synonyms_of(name: &'static str, raw: &BrokerOverrides) -> Vec<DescribedSynony
     let family = broker_family(name);
     let defaults: RawConfig = family
         .iter()
-        .filter_map(|name| Some((*name, find(Scope::Broker, name)?.default?)))
+        .filter_map(|name| Some((*name, Scope::Broker.schema().get(name)?.default?)))
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .collect();
+    let owned = |(name, text): (&str, &str)| (name.to_owned(), text.to_owned());
+    let fixed: RawConfig = raw.fixed.iter().map(owned).collect();
     let layers = [
         (&raw.dynamic, ConfigSource::DynamicBroker),
         (&raw.dynamic_default, ConfigSource::DynamicDefaultBroker),
-        (&raw.fixed, ConfigSource::StaticBroker),
+        (&fixed, ConfigSource::StaticBroker),
         (&defaults, ConfigSource::Default),
     ];
     let mut synonyms = Vec::new();
@@ -217,14 +219,14 @@ fn synonyms_of(name: &'static str, raw: &BrokerOverrides) -> Vec<DescribedSynony
             }));
         }
     }
-    // Kafka leaves out what stands before the key itself, and so everything where the key is nowhere set: without
-    // `log.retention.ms` there is no synonym, whatever `log.retention.hours` says.
+    // Kafka omits the synonyms before the key itself, and so all of them if the key is unset everywhere: without
+    // `log.retention.ms` there is no synonym, even if `log.retention.hours` is set.
     let first = synonyms.iter().position(|synonym| synonym.name == name);
     synonyms.split_off(first.unwrap_or(synonyms.len()))
 }
 
 impl ConfigSource {
-    /// The number that stands for it in DescribeConfigs.
+    /// The id in DescribeConfigs.
     pub const fn id(self) -> i8 {
         self as i8
     }

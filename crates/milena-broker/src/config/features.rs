@@ -1,4 +1,4 @@
-//! The features of a cluster: the levels that this broker supports, and those that are in force (finalized).
+//! Features of a cluster: the levels that this broker supports, and the finalized ones.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub struct Feature {
 
 /// Every feature of Kafka 4.3, by name.
 ///
-/// Features that are not served are at level 0 and cannot leave it. So is `eligible.leader.replicas.version`: a partition
-/// with one replica has no other that could lead. The metadata version is that of Kafka 4.3; there is no quorum here that
-/// could have members of an older version, so it is the only one.
+/// Unsupported features stay at level 0, also `eligible.leader.replicas.version`: a partition with one replica has no other
+/// eligible leader. The metadata version is that of Kafka 4.3, and the only one: without a quorum there are no members of
+/// an older version.
 pub const FEATURES: &[Feature] = &[
     at("eligible.leader.replicas.version", 0),
     up_to("group.version", 1),
@@ -58,7 +58,7 @@ pub struct FinalizedFeatures {
     pub epoch: i64,
 }
 
-/// The change of one feature, as UpdateFeatures asks for it.
+/// The change of one feature by UpdateFeatures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureUpdate {
     pub name: String,
@@ -69,12 +69,12 @@ pub struct FeatureUpdate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureDirection {
     Upgrade,
-    /// Also a downgrade that loses metadata: here none does.
+    /// Safe or unsafe: no downgrade loses metadata here.
     Downgrade,
 }
 
 impl FinalizedFeatures {
-    /// The level of a feature. A level that this version of the broker cannot work at counts as the nearest that it can.
+    /// The level of a feature, clamped to the levels that this version of the broker supports.
     pub fn level(&self, feature: &Feature) -> i16 {
         let set = self.levels.get(feature.name).copied();
         set.unwrap_or(feature.initial).clamp(feature.min, feature.max)
@@ -85,7 +85,7 @@ impl FinalizedFeatures {
         feature.map_or(0, |feature| self.level(feature))
     }
 
-    /// The features after all updates, or the error of the first that is not possible.
+    /// The features after all updates, or the error of the first update that is not possible.
     pub fn updated(&self, updates: &[FeatureUpdate]) -> Result<Self, ConfigError> {
         let mut updated = self.clone();
         for update in updates {
@@ -103,14 +103,10 @@ impl FinalizedFeatures {
             }
             let current = self.level(feature);
             if *level < current && *direction == FeatureDirection::Upgrade {
-                return Err(refuse(format!(
-                    "it is at {current}; a downgrade must be asked for as one"
-                )));
+                return Err(refuse(format!("it is at {current}; request a downgrade")));
             }
             if *level > current && *direction == FeatureDirection::Downgrade {
-                return Err(refuse(format!(
-                    "it is at {current}; an upgrade must be asked for as one"
-                )));
+                return Err(refuse(format!("it is at {current}; request an upgrade")));
             }
             updated.levels.insert(name.clone(), *level);
         }
@@ -155,8 +151,8 @@ mod tests {
         let same = down.updated(&[update("transaction.version", 1, Upgrade)]).unwrap();
         assert_eq!(same.epoch, 1, "nothing has changed");
         for (wrong, problem) in [
-            (update("transaction.version", 0, Upgrade), "as one"),
-            (update("transaction.version", 2, Downgrade), "as one"),
+            (update("transaction.version", 0, Upgrade), "request a downgrade"),
+            (update("transaction.version", 2, Downgrade), "request an upgrade"),
             (update("transaction.version", 3, Upgrade), "versions 0-2"),
             (update("transaction.version", -1, Downgrade), "versions 0-2"),
             (update("share.version", 1, Upgrade), "versions 0-0"),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use milena_invariant::invariant;
 use milena_log::AppendError;
 use milena_machines::{StoredRecord, transaction::ProducerEpoch};
 use milena_wire::{
@@ -36,7 +37,11 @@ pub(super) fn append(
         return Err(StoreError::DiskFailed);
     }
     let batch = encode(records, producer, node.now_ms()).ok_or(StoreError::TooLarge)?;
-    partition.append_own(&batch, node)?;
+    let appended = partition.append_own(&batch, node)?;
+    invariant!(
+        appended.last_offset - appended.base_offset + 1 == records.len() as i64,
+        "a_stored_batch_has_all_records"
+    );
     Ok(())
 }
 

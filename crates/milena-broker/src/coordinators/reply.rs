@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use milena_invariant::invariant;
 use milena_machines::Ticket;
 use milena_wire::errors::ErrorCode;
 use tokio::sync::oneshot;
@@ -119,7 +120,8 @@ impl<Reply> ReplyWaiters<Reply> {
             Some(reply) => later(partition, reply, end_offset),
             None => {
                 let (sender, reply) = oneshot::channel();
-                self.waiting.insert(ticket, sender);
+                let before = self.waiting.insert(ticket, sender);
+                invariant!(before.is_none(), "a_ticket_waits_for_one_reply");
                 PendingReply::Waiting(ReplyWait { partition, reply })
             }
         }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use milena_invariant::invariant;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
 use milena_wire::{
     api::versions,
@@ -174,6 +175,10 @@ impl Fetch {
                 sessions.finish(context, &self.requested, &mut read.rows, now_ms)
             }
         };
+        invariant!(
+            read.rows.len() == self.requested.len(),
+            "every_requested_partition_has_a_row"
+        );
         let mut responses: Vec<FetchableTopicResponse> = vec![];
         for (requested, row) in self.requested.iter().zip(read.rows) {
             let Some(row) = row else { continue };
@@ -192,6 +197,9 @@ impl Fetch {
         if error != ErrorCode::None {
             read.files.clear();
         }
+        if read.bytes > 0 {
+            self.count_bytes(&responses);
+        }
         let mut message = FetchResponse {
             error_code: error.code(),
             session_id,
@@ -202,6 +210,22 @@ impl Fetch {
         FileResponse {
             message,
             files: read.files,
+        }
+    }
+
+    /// Counts the bytes of the response in the metrics of its partitions.
+    fn count_bytes(&self, responses: &[FetchableTopicResponse]) {
+        let topics = self.node.topics();
+        for response in responses {
+            let Some(topic) = topics.called(&response.topic, response.topic_id) else {
+                continue;
+            };
+            for row in &response.partitions {
+                let bytes = row.records.as_ref().map_or(0, Bytes::len);
+                if let Some(partition) = topic.partition(row.partition_index).filter(|_| bytes > 0) {
+                    partition.metrics.fetched(bytes);
+                }
+            }
         }
     }
 

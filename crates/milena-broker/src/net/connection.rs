@@ -7,6 +7,8 @@
 use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use milena_invariant::violated;
+use milena_wire::frame::LENGTH_SIZE;
 use tokio::{
     net::{TcpStream, tcp::OwnedWriteHalf},
     time::Instant,
@@ -27,6 +29,7 @@ use crate::{
 const PENDING_MAX: usize = 64;
 
 pub(super) async fn serve(stream: TcpStream, peer: Peer, node: Arc<Node>) {
+    let _open = node.metrics.connection_opened();
     if let Err(reason) = run(stream, &node, &peer).await {
         tracing::debug!(
             event = "connection_closed",
@@ -76,13 +79,13 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
             frame = frames.next(), if connection.pending.len() < PENDING_MAX => {
                 let Some(frame) = frame? else { return Ok(()) };
                 last_active = Instant::now();
-                connection.begin(frame.bytes.clone()).await?
+                connection.begin(frame.bytes.clone(), last_active).await?
             }
             response = next_response(&mut connection.pending), if !connection.pending.is_empty() => {
-                connection.pending.pop_front();
+                let received = connection.pending.pop_front().map_or(last_active, |pending| pending.received);
                 let response = response.ok_or_else(|| CloseReason::Refused("a request has no response".to_owned()))?;
                 last_active = Instant::now();
-                connection.send(response).await?
+                connection.send(response, received).await?
             }
             () = &mut idle_timer, if connection.pending.is_empty() => {
                 if last_active.elapsed() >= idle_max {
@@ -95,7 +98,12 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
     }
 }
 
-type PendingResponse = BoxFuture<Option<OutboundResponse>>;
+/// A response that is not sent yet.
+struct PendingResponse {
+    response: BoxFuture<Option<OutboundResponse>>,
+    /// When the request was received.
+    received: Instant,
+}
 
 struct Connection<'a> {
     node: &'a Arc<Node>,
@@ -107,7 +115,8 @@ struct Connection<'a> {
 
 impl Connection<'_> {
     /// Begins a request, and sends its response if it is ready and none before it is pending. Returns the throttle time.
-    async fn begin(&mut self, frame: Bytes) -> Result<Duration, CloseReason> {
+    async fn begin(&mut self, frame: Bytes, received: Instant) -> Result<Duration, CloseReason> {
+        self.node.metrics.bytes_received(LENGTH_SIZE + frame.len());
         let request = InboundRequest::parse(frame, self.node.throttle.clone())
             .map_err(|error| CloseReason::Refused(error.to_string()))?;
         let mut outcome = handlers::handle(&RequestContext {
@@ -118,22 +127,31 @@ impl Connection<'_> {
         if let Outcome::First(begin) = outcome {
             outcome = begin.await;
         }
-        match outcome {
-            Outcome::Ready(response) if self.pending.is_empty() => return self.send(response).await,
-            Outcome::Ready(response) => self.pending.push_back(Box::pin(std::future::ready(Some(response)))),
-            Outcome::Later(response) => self.pending.push_back(response),
-            Outcome::NoResponse => return Ok(request.throttle_time_without_response()),
-            // A handler defers a request once at most.
-            Outcome::First(_) => return Err(CloseReason::Refused("a request was deferred twice".to_owned())),
+        let response: BoxFuture<Option<OutboundResponse>> = match outcome {
+            Outcome::Ready(response) if self.pending.is_empty() => return self.send(response, received).await,
+            Outcome::Ready(response) => Box::pin(std::future::ready(Some(response))),
+            Outcome::Later(response) => response,
+            Outcome::NoResponse => {
+                self.node.metrics.request_ended(request.key, received.elapsed(), &[]);
+                return Ok(request.throttle_time_without_response());
+            }
+            Outcome::First(_) => {
+                violated!("a_request_is_deferred_once");
+                return Err(CloseReason::Refused("a request was deferred twice".to_owned()));
+            }
             Outcome::Close(reason) => return Err(CloseReason::Refused(reason)),
-        }
+        };
+        self.pending.push_back(PendingResponse { response, received });
         Ok(Duration::ZERO)
     }
 
     /// Sends a response and returns its throttle time.
-    async fn send(&mut self, response: OutboundResponse) -> Result<Duration, CloseReason> {
-        let throttle_time = response.throttle_time;
+    async fn send(&mut self, mut response: OutboundResponse, received: Instant) -> Result<Duration, CloseReason> {
+        let (key, throttle_time, bytes) = (response.key, response.throttle_time, response.size());
+        let errors = std::mem::take(&mut response.errors);
         response.send(&mut self.writer).await?;
+        self.node.metrics.bytes_sent(bytes);
+        self.node.metrics.request_ended(key, received.elapsed(), &errors);
         Ok(throttle_time)
     }
 }
@@ -141,7 +159,7 @@ impl Connection<'_> {
 /// The response that is next in order.
 async fn next_response(pending: &mut VecDeque<PendingResponse>) -> Option<OutboundResponse> {
     match pending.front_mut() {
-        Some(response) => response.await,
+        Some(pending) => (&mut pending.response).await,
         None => std::future::pending().await,
     }
 }

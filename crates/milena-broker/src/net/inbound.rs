@@ -39,8 +39,16 @@ impl InboundRequest {
         if !throttle_time.is_zero() {
             message.set_throttle_time_ms(whole_ms(throttle_time));
         }
+        let mut errors = vec![];
+        message.for_each_error(&mut |code| errors.push(code));
         let frame = frame::encode_response(&message, self.version, self.correlation_id)?;
-        Ok(OutboundResponse::new(frame, files, throttle_time))
+        Ok(OutboundResponse {
+            key: self.key,
+            frame,
+            files,
+            throttle_time,
+            errors,
+        })
     }
 
     /// The throttle time after a request whose client expects no response.

@@ -2,9 +2,10 @@
 
 use std::{io, sync::LazyLock, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use milena_invariant::invariant;
 use milena_log::FileSlice;
-use milena_wire::frame::Frame;
+use milena_wire::{api::ApiKey, frame::Frame};
 use tokio::{
     io::{AsyncWriteExt, Interest},
     net::{TcpStream, tcp::OwnedWriteHalf},
@@ -13,10 +14,13 @@ use tokio::{
 /// The frame of a response. Where it holds a [`placeholder`], the records come from the next file slice.
 #[derive(Debug)]
 pub(crate) struct OutboundResponse {
-    frame: Frame,
-    files: Vec<FileSlice>,
+    pub(super) key: ApiKey,
+    pub(super) frame: Frame,
+    pub(super) files: Vec<FileSlice>,
     /// The connection reads and sends nothing for this time afterwards.
     pub(super) throttle_time: Duration,
+    /// The error codes in the response, without 0.
+    pub(super) errors: Vec<i16>,
 }
 
 /// The bytes of all placeholders. Encoding looks at the length only and never reads them, so their pages are never
@@ -36,12 +40,9 @@ fn is_placeholder(segment: &Bytes) -> bool {
 }
 
 impl OutboundResponse {
-    pub(super) fn new(frame: Frame, files: Vec<FileSlice>, throttle_time: Duration) -> Self {
-        Self {
-            frame,
-            files,
-            throttle_time,
-        }
+    /// Bytes of the frame, with those that are sent from files.
+    pub(super) fn size(&self) -> usize {
+        self.frame.remaining()
     }
 
     /// The bytes that would be sent from memory.
@@ -54,6 +55,7 @@ impl OutboundResponse {
         if self.files.is_empty() {
             return stream.write_all_buf(&mut self.frame).await;
         }
+        check_slices(&self.frame, &self.files)?;
         let mut files = self.files.into_iter();
         for segment in self.frame.segments() {
             if is_placeholder(segment) {
@@ -65,6 +67,19 @@ impl OutboundResponse {
         }
         Ok(())
     }
+}
+
+/// Checks that each placeholder has a slice of its length: the length of the frame, which is sent first, counts on it.
+fn check_slices(frame: &Frame, files: &[FileSlice]) -> io::Result<()> {
+    let placeholders = frame.segments().filter(|segment| is_placeholder(segment));
+    let lengths = placeholders.map(Bytes::len);
+    if !invariant!(
+        lengths.eq(files.iter().map(|slice| slice.len)),
+        "every_placeholder_has_a_slice_of_its_length"
+    ) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(())
 }
 
 /// Sends a slice of a file without reading it into memory, where the disk is a real one.

@@ -47,6 +47,11 @@ impl Peer {
         }
     }
 
+    /// The broker itself, for requests to its own coordinators.
+    pub(crate) fn internal() -> Self {
+        Self::new(([127, 0, 0, 1], 0).into(), ByteString::new())
+    }
+
     pub(crate) fn software(&self) -> Software {
         self.software.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -73,30 +73,26 @@ fn changes_of_a_topic_that_fail() {
             Fault::Config,
             "retention.ms cannot be changed by APPEND: it is not a list",
         ),
-        (
-            vec![op("nope", Set, "1")],
-            Fault::Config,
-            "there is no topic config \"nope\"",
-        ),
+        (vec![op("nope", Set, "1")], Fault::Config, "nope is not a key of topics"),
         (
             vec![op("nope", Append, "1")],
             Fault::Config,
-            "there is no topic config \"nope\"",
+            "nope is not a key of topics",
         ),
         (
             vec![op("segment.bytes", Set, "5")],
             Fault::Config,
-            "segment.bytes is \"5\", but must be at least 1048576",
+            "segment.bytes cannot be \"5\"; it must be at least 1048576",
         ),
         (
             vec![op("cleanup.policy", Append, "x")],
             Fault::Config,
-            "cleanup.policy is \"delete,x\", but must be a list of compact, delete",
+            "cleanup.policy cannot be \"delete,x\"; it must be a list of compact, delete",
         ),
         (
             vec![op("max.compaction.lag.ms", Set, "5")],
             Fault::Config,
-            "min.compaction.lag.ms is 100, which does not go with max.compaction.lag.ms = 5",
+            "min.compaction.lag.ms=100 conflicts with max.compaction.lag.ms=5: the minimum cannot exceed the maximum",
         ),
         (
             vec![op("flush.ms", Set, "1"), op("flush.ms", Delete, "")],
@@ -156,7 +152,7 @@ fn changes_of_the_broker_that_fail() {
             op("log.cleaner.backoff.ms", Set, "x"),
             BrokerLayer::This,
             Fault::Request,
-            "log.cleaner.backoff.ms is \"x\", but must be a whole number of 64 bits",
+            "log.cleaner.backoff.ms cannot be \"x\"; it must be a 64-bit integer",
         ),
         (
             op("log.segment.bytes", Append, "1"),
@@ -168,7 +164,7 @@ fn changes_of_the_broker_that_fail() {
             op("log.cleaner.threads", Set, "2"),
             BrokerLayer::All,
             Fault::Request,
-            "log.cleaner.threads cannot be changed on this broker: its runtime decides how many threads there are",
+            "log.cleaner.threads is not supported: the runtime decides on the number of threads",
         ),
     ] {
         let error = alter_broker(&BrokerOverrides::default(), vec![change], layer).unwrap_err();
@@ -219,19 +215,21 @@ fn changes_of_a_group_that_fail() {
     for (ops, message) in [
         (
             vec![session("9999")],
-            "consumer.session.timeout.ms is 9999, which does not go with group.consumer.min.session.timeout.ms = 10000",
+            "consumer.session.timeout.ms=9999 conflicts with group.consumer.min.session.timeout.ms=10000 (code): it is \
+             below the minimum of the broker",
         ),
         (
             vec![session("60001")],
-            "consumer.session.timeout.ms is 60001, which does not go with group.consumer.max.session.timeout.ms = 60000",
+            "consumer.session.timeout.ms=60001 conflicts with group.consumer.max.session.timeout.ms=60000 (code): it is \
+             above the maximum of the broker",
         ),
         (
             vec![session("0")],
-            "consumer.session.timeout.ms is \"0\", but must be at least 1",
+            "consumer.session.timeout.ms cannot be \"0\"; it must be at least 1",
         ),
         (
             vec![session("x")],
-            "consumer.session.timeout.ms is \"x\", but must be a whole number of 32 bits",
+            "consumer.session.timeout.ms cannot be \"x\"; it must be a 32-bit integer",
         ),
         (
             vec![op("consumer.session.timeout.ms", Append, "1")],
@@ -239,26 +237,27 @@ fn changes_of_a_group_that_fail() {
         ),
         (
             vec![heartbeat("4999")],
-            "consumer.heartbeat.interval.ms is 4999, which does not go with group.consumer.min.heartbeat.interval.ms \
-             = 5000",
+            "consumer.heartbeat.interval.ms=4999 conflicts with group.consumer.min.heartbeat.interval.ms=5000 (default): \
+             it is below the minimum of the broker",
         ),
         (
             vec![heartbeat("15001")],
-            "consumer.heartbeat.interval.ms is 15001, which does not go with group.consumer.max.heartbeat.interval.ms \
-             = 15000",
+            "consumer.heartbeat.interval.ms=15001 conflicts with group.consumer.max.heartbeat.interval.ms=15000 (default): \
+             it is above the maximum of the broker",
         ),
         (
             vec![heartbeat("12000"), session("12000")],
-            "consumer.heartbeat.interval.ms is 12000, which does not go with consumer.session.timeout.ms = 12000",
+            "consumer.heartbeat.interval.ms=12000 conflicts with consumer.session.timeout.ms=12000: the heartbeat interval \
+             must be shorter than the session timeout",
         ),
         (
             vec![op("group.consumer.session.timeout.ms", Set, "50000")],
-            "there is no group config \"group.consumer.session.timeout.ms\"; did you mean consumer.session.timeout.ms?",
+            "group.consumer.session.timeout.ms is not a key of groups; did you mean consumer.session.timeout.ms?",
         ),
-        (vec![op("nope", Append, "1")], "there is no group config \"nope\""),
+        (vec![op("nope", Append, "1")], "nope is not a key of groups"),
         (
             vec![op("share.delivery.count.limit", Set, "6")],
-            "share.delivery.count.limit cannot be changed on this broker: it has no share groups yet",
+            "share.delivery.count.limit is not supported: share groups are not supported yet",
         ),
     ] {
         let error = alter_group(&RawConfig::new(), ops, &broker).unwrap_err();

@@ -79,45 +79,48 @@ fn what_is_wrong_with_one_key_is_said() {
     for (settings, message) in [
         (
             &[("num.partition", "1")][..],
-            "there is no broker config \"num.partition\"; did you mean num.partitions?",
+            "num.partition (code) is not a key of the broker; did you mean num.partitions?",
         ),
         (
             &[("process.roles", "broker")],
-            "process.roles is not supported by this broker: it is the only node and needs no quorum of controllers",
+            "process.roles (code) is not supported: the broker is the only node and needs no quorum of controllers",
         ),
         (
             &[("num.io.threads", "9")],
-            "num.io.threads cannot be changed on this broker: its runtime decides how many threads there are",
+            "num.io.threads (code) is not supported: the runtime decides on the number of threads",
         ),
         (
             &[("num.partitions", "0")],
-            "num.partitions is \"0\", but must be at least 1",
+            "num.partitions (code) cannot be \"0\"; it must be at least 1",
         ),
         (
             &[("log.retention.hours", "0")],
-            "log.retention.hours is \"0\": it must be at least 1, or -1 for without end",
+            "log.retention.hours cannot be \"0\": it must be at least 1, or -1 for unlimited",
         ),
-        (&[("log.roll.ms", "0")], "log.roll.ms is \"0\", but must be at least 1"),
+        (
+            &[("log.roll.ms", "0")],
+            "log.roll.ms (code) cannot be \"0\"; it must be at least 1",
+        ),
         (
             &[("group.coordinator.rebalance.protocols", "consumer")],
-            "group.coordinator.rebalance.protocols is \"consumer\": classic cannot be left out",
+            "group.coordinator.rebalance.protocols cannot be \"consumer\": classic must be included",
         ),
         (
             &[("max.connections.per.ip.overrides", "x")],
-            "max.connections.per.ip.overrides is \"x\": host:limit is expected, separated by commas",
+            "max.connections.per.ip.overrides cannot be \"x\": it must be a list of host:limit",
         ),
         (
             &[("log.dirs", "/a,,/b")],
-            "log.dirs is \"/a,,/b\", but must be a list separated by commas, without empty elements",
+            "log.dirs (code) cannot be \"/a,,/b\"; it must be a comma-separated list without empty elements",
         ),
         (
             &[("group.consumer.migration.policy", "never")],
-            "group.consumer.migration.policy is \"never\", but must be \
+            "group.consumer.migration.policy (code) cannot be \"never\"; it must be \
              one of disabled, downgrade, upgrade, bidirectional",
         ),
         (
             &[("ssl.keystore.password", "secret")],
-            "ssl.keystore.password cannot be changed on this broker: it does not speak TLS",
+            "ssl.keystore.password (code) is not supported: TLS is not supported",
         ),
     ] {
         assert_eq!(broker(settings).unwrap_err().to_string(), message);
@@ -129,33 +132,36 @@ fn what_is_wrong_with_several_keys_or_with_a_listener_is_said() {
     for (settings, message) in [
         (
             &[("node.id", "1"), ("broker.id", "2")][..],
-            "node.id is 1, which does not go with broker.id = 2",
+            "node.id=1 (code) conflicts with broker.id=2 (code): both are names of the same key; remove one of them",
         ),
         (
             &[("log.dirs", "/a"), ("log.dir", "/b")],
-            "log.dirs is /a, which does not go with log.dir = /b",
+            "log.dirs=/a (code) conflicts with log.dir=/b (code): both are names of the same key; remove one of them",
         ),
         (
             &[("group.consumer.session.timeout.ms", "1000")],
-            "group.consumer.session.timeout.ms is 1000, which does not go with \
-             group.consumer.min.session.timeout.ms = 45000",
+            "group.consumer.session.timeout.ms=1000 (code) conflicts with \
+             group.consumer.min.session.timeout.ms=45000 (default): it is below the minimum",
         ),
         (
             &[("queued.max.request.bytes", "5")],
-            "queued.max.request.bytes is 5, which does not go with socket.request.max.bytes = 104857600",
+            "queued.max.request.bytes=5 (code) conflicts with socket.request.max.bytes=104857600 (default): the largest request must fit",
         ),
-        (&[("listeners", "")], "listeners is \"\": at least one is needed"),
+        (
+            &[("listeners", "")],
+            "listeners cannot be \"\": at least one listener is required",
+        ),
         (
             &[("listeners", "PLAINTEXT://0.0.0.0:9092")],
-            "advertised.listeners is \"PLAINTEXT://0.0.0.0:9092\": no client can reach this address",
+            "advertised.listeners cannot be \"PLAINTEXT://0.0.0.0:9092\": clients cannot connect to a wildcard address",
         ),
         (
             &[("advertised.listeners", "PLAINTEXT://0.0.0.0:9092")],
-            "advertised.listeners is \"PLAINTEXT://0.0.0.0:9092\": no client can reach this address",
+            "advertised.listeners cannot be \"PLAINTEXT://0.0.0.0:9092\": clients cannot connect to a wildcard address",
         ),
         (
             &[("advertised.listeners", "SSL://localhost:9092")],
-            "advertised.listeners is \"SSL://localhost:9092\": no listener has this name",
+            "advertised.listeners cannot be \"SSL://localhost:9092\": no listener has this name",
         ),
     ] {
         assert_eq!(broker(settings).unwrap_err().to_string(), message);

@@ -37,7 +37,8 @@ fn state() -> BrokerConfig {
             ("log.retention.hours", "1"),
             ("log.segment.bytes", "2097152"),
             ("log.roll.jitter.hours", "1"),
-        ]),
+        ])
+        .into(),
         ..BrokerOverrides::default()
     })
     .unwrap()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use milena_broker::config::{
-    Allowed, AlterOp, AlterOpKind, BrokerSynonym, ConfigError, ConfigType, Definition, RawConfig, Support, Unit,
+    Alias, Allowed, AlterOp, AlterOpKind, ConfigError, ConfigType, Definition, RawConfig, SettingError, Support, Unit,
     UpdateMode, alter_group, broker_definitions, group_definitions, topic_definitions,
 };
 
@@ -100,7 +100,10 @@ fn every_key_of_kafka_is_known_or_refused_with_a_reason() {
             continue;
         }
         let error = broker(&[(name, "1")]).unwrap_err();
-        assert!(matches!(error, ConfigError::Unsupported { .. }), "{name}: {error}");
+        assert!(
+            matches!(error, ConfigError::Setting(SettingError::Unsupported { .. })),
+            "{name}: {error}"
+        );
     }
 }
 
@@ -111,13 +114,13 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
         if let Some(default) = definition.default {
             topic(&[(name, default)]).expect(name);
         }
-        if let Support::DefaultOnly { reason } = definition.support {
+        if let Support::DefaultOnly { reason, .. } = definition.support {
             let other = if definition.config_type == ConfigType::Boolean {
                 "true"
             } else {
                 "1"
             };
-            assert_eq!(topic(&[(name, other)]), Err(ConfigError::CannotChange { name, reason }));
+            assert_unsupported(topic(&[(name, other)]), name, reason);
         }
     }
     let nothing = RawConfig::new();
@@ -127,14 +130,14 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
         let set = |value: &str| alter_group(&nothing, vec![set_op(name, value)], &defaults);
         let default = definition.default.unwrap();
         assert_eq!(set(default), Ok(raw(&[(name, default)])));
-        if let Support::DefaultOnly { reason } = definition.support {
+        if let Support::DefaultOnly { reason, .. } = definition.support {
             let other = match default {
                 "true" => "false",
                 "read_uncommitted" => "read_committed",
                 "latest" => "earliest",
                 _ => "9999",
             };
-            assert_eq!(set(other), Err(ConfigError::CannotChange { name, reason }));
+            assert_unsupported(set(other), name, reason);
         }
     }
     for definition in broker_definitions() {
@@ -149,6 +152,13 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
             };
             assert!(broker(&[(definition.name, other)]).is_err(), "{}", definition.name);
         }
+    }
+}
+
+fn assert_unsupported<T: std::fmt::Debug>(result: Result<T, ConfigError>, name: &str, reason: &str) {
+    match result {
+        Err(ConfigError::Setting(SettingError::Unsupported { key, why, .. })) if key == name => assert_eq!(why, reason),
+        other => panic!("{name}: {other:?}"),
     }
 }
 
@@ -183,14 +193,16 @@ fn written_range(allowed: Allowed) -> String {
         Allowed::BetweenOr(least, most, other) => format!("[{least},...,{most}] or {other}"),
         Allowed::OneOf(names) | Allowed::Each(names) => format!("[{}]", names.join(", ")),
         Allowed::OneOfInAnyCase(names) => format!("(case insensitive) [{}]", names.join(", ")),
-        Allowed::ThrottledReplicas => "[partitionId]:[brokerId],[partitionId]:[brokerId],...".to_owned(),
+        Allowed::Custom(_) => "[partitionId]:[brokerId],[partitionId]:[brokerId],...".to_owned(),
+        other => panic!("{other:?}"),
     }
 }
 
-fn written_synonym(synonym: &BrokerSynonym) -> String {
+fn written_synonym(synonym: &Alias) -> String {
     match synonym.unit {
         Unit::Same => synonym.name.to_owned(),
         Unit::Minutes => format!("{} minutes", synonym.name),
         Unit::Hours => format!("{} hours", synonym.name),
+        other => panic!("{other:?}"),
     }
 }

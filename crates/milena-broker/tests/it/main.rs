@@ -18,6 +18,7 @@ mod fetch_sessions;
 mod foreign_suites;
 mod kafkas_facts;
 mod metadata;
+mod metrics;
 mod running;
 mod serving;
 mod settings;

@@ -1,6 +1,6 @@
 //! A broker in this process.
 
-use std::{path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use milena_broker::{Broker, Options, StartError, Throttle, config::RawConfig};
 use milena_log::disk::Disk;
@@ -55,7 +55,8 @@ pub fn start_with(options: Options, dir: &Path) -> Running {
     try_start_with(options, dir, &[]).unwrap()
 }
 
-fn try_start_with(options: Options, dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
+/// Starts a broker with parts of an embedding program, which may fail.
+pub fn try_start_with(options: Options, dir: &Path, settings: &[(&str, &str)]) -> Result<Running, StartError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -90,6 +91,10 @@ pub fn local(dir: &Path) -> RawConfig {
 impl Running {
     pub fn client(&self) -> Client {
         Client::connect(&self.address)
+    }
+
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.broker.as_ref()?.metrics_address()
     }
 
     pub fn shutdown(mut self) {

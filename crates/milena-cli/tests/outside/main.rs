@@ -18,6 +18,7 @@ mod groups;
 mod kafka_on_our_files;
 mod kafka_tools;
 mod kcat;
+mod metrics;
 mod old_formats;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]

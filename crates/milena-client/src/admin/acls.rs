@@ -14,11 +14,11 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
-    error::{Refusal, Trouble, check},
+    call::{AdminCall, CallContext},
+    codes::named_codes,
+    error::{BrokerError, Failure, check},
     own,
     route::Route,
-    values::named_codes,
 };
 
 named_codes! {
@@ -175,33 +175,33 @@ impl fmt::Display for AclFilter {
 }
 
 /// An ACL, and whether it was deleted.
-type Deleted = (AclBinding, Result<(), Refusal>);
+type Deleted = (AclBinding, Result<(), BrokerError>);
 
 impl Admin {
     /// Adds ACLs. One that is there already stays.
     pub async fn create_acls(&self, acls: impl IntoIterator<Item = AclBinding>) -> Results<AclBinding, ()> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "ACL",
             |_| Route::Controller,
             |batch| CreateAclsRequest {
                 creations: batch.keys.iter().map(creation).collect(),
                 ..Default::default()
             },
-            |told: &Told<AclBinding>, response: CreateAclsResponse| {
+            |context: &CallContext<AclBinding>, response: CreateAclsResponse| {
                 // The answer has them in the order of the request, without their names.
-                let results = told.keys.iter().zip(&response.results).map(|(acl, result)| {
+                let results = context.keys.iter().zip(&response.results).map(|(acl, result)| {
                     let outcome = check(result.error_code, result.error_message.as_deref());
                     (acl.clone(), outcome)
                 });
                 Ok(results.collect())
             },
         );
-        self.ask(ask.version_min(versions::acls::PATTERN_TYPE), acls).await
+        self.call(call.version_min(versions::acls::PATTERN_TYPE), acls).await
     }
 
     /// The ACLs that a filter takes, in their order.
     pub async fn describe_acls(&self, filter: AclFilter) -> Result<Vec<AclBinding>, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             move |_| DescribeAclsRequest {
@@ -214,14 +214,14 @@ impl Admin {
                 permission_type: filter.permission.code(),
                 ..Default::default()
             },
-            |told: &Told<&str>, response: DescribeAclsResponse| {
+            |context: &CallContext<&str>, response: DescribeAclsResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
                 let mut acls: Vec<AclBinding> = response.resources.iter().flat_map(bindings).collect();
                 acls.sort_unstable();
-                told.all(&acls)
+                context.all(&acls)
             },
         );
-        self.ask_one(ask.version_min(versions::acls::PATTERN_TYPE), "the list of ACLs")
+        self.call_one(call.version_min(versions::acls::PATTERN_TYPE), "the list of ACLs")
             .await
     }
 
@@ -230,33 +230,34 @@ impl Admin {
         &self,
         filters: impl IntoIterator<Item = AclFilter>,
     ) -> Results<AclFilter, Results<AclBinding, ()>> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "ACLs",
             |_| Route::Controller,
             |batch| DeleteAclsRequest {
                 filters: batch.keys.iter().map(deletion).collect(),
                 ..Default::default()
             },
-            |told: &Told<AclFilter>, response: DeleteAclsResponse| {
-                let results = told.keys.iter().zip(&response.filter_results).map(|(filter, result)| {
-                    let outcome = check(result.error_code, result.error_message.as_deref());
-                    let deleted: Vec<_> = result.matching_acls.iter().map(deleted).collect();
-                    (filter.clone(), outcome.map(|()| deleted))
-                });
+            |context: &CallContext<AclFilter>, response: DeleteAclsResponse| {
+                let results = context
+                    .keys
+                    .iter()
+                    .zip(&response.filter_results)
+                    .map(|(filter, result)| {
+                        let outcome = check(result.error_code, result.error_message.as_deref());
+                        let deleted: Vec<_> = result.matching_acls.iter().map(deleted).collect();
+                        (filter.clone(), outcome.map(|()| deleted))
+                    });
                 Ok(results.collect())
             },
         );
         let results = self
-            .ask(ask.version_min(versions::acls::PATTERN_TYPE), filters)
+            .call(call.version_min(versions::acls::PATTERN_TYPE), filters)
             .await
             .into_iter();
         let of_filter = |(filter, deleted): (AclFilter, Result<Vec<Deleted>, AdminError>)| {
             let named = |(acl, result): Deleted| {
                 let item = format!("ACL {acl}");
-                (
-                    acl,
-                    result.map_err(|refusal| Trouble::Refused(refusal).into_error(item)),
-                )
+                (acl, result.map_err(|error| Failure::Refused(error).into_error(item)))
             };
             (filter, deleted.map(|deleted| deleted.into_iter().map(named).collect()))
         };

@@ -8,7 +8,7 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
     error::check,
     own,
     route::Route,
@@ -44,7 +44,7 @@ pub struct ClusterBroker {
 impl Admin {
     /// The cluster's id, its controller and its brokers, those included that do not serve at the moment.
     pub async fn describe_cluster(&self) -> Result<ClusterDescription, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             |batch| DescribeClusterRequest {
@@ -52,12 +52,12 @@ impl Admin {
                 include_fenced_brokers: batch.version >= versions::describe_cluster::FENCED_BROKERS,
                 ..Default::default()
             },
-            |told: &Told<&str>, response: DescribeClusterResponse| {
+            |context: &CallContext<&str>, response: DescribeClusterResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
-                told.all(&described(&response))
+                context.all(&described(&response))
             },
         );
-        match self.ask_one(ask, ITEM).await {
+        match self.call_one(call, ITEM).await {
             Err(AdminError::Unsupported { .. }) => self.describe_old_cluster().await,
             other => other,
         }
@@ -65,7 +65,7 @@ impl Admin {
 
     /// Brokers before Kafka 2.8 tell it in another way.
     async fn describe_old_cluster(&self) -> Result<ClusterDescription, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             |_| MetadataRequest {
@@ -73,20 +73,20 @@ impl Admin {
                 allow_auto_topic_creation: false,
                 ..Default::default()
             },
-            |told: &Told<&str>, response: MetadataResponse| {
-                let cluster = MetadataCache::of(&response, told.version);
+            |context: &CallContext<&str>, response: MetadataResponse| {
+                let cluster = MetadataCache::of(&response, context.version);
                 let brokers = cluster.brokers().map(|broker| ClusterBroker {
                     node: Node::from(broker),
                     fenced: false,
                 });
-                told.all(&ClusterDescription {
+                context.all(&ClusterDescription {
                     cluster_id: cluster.cluster_id().cloned(),
                     controller: cluster.controller().map(Node::from),
                     brokers: brokers.collect(),
                 })
             },
         );
-        self.ask_one(ask.version_min(VERSION_MIN), ITEM).await
+        self.call_one(call.version_min(VERSION_MIN), ITEM).await
     }
 }
 

@@ -18,11 +18,11 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
+    codes::named_codes,
     error::check,
     own, own_option,
     route::Route,
-    values::named_codes,
 };
 
 named_codes! {
@@ -173,7 +173,7 @@ impl Admin {
             configuration_keys: None,
             ..Default::default()
         };
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |resource: &ConfigResource| resource.route(Route::Any),
             move |batch| DescribeConfigsRequest {
@@ -193,7 +193,7 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.finals(NO_SUCH_TOPIC), resources).await
+        self.call(call.finals(NO_SUCH_TOPIC), resources).await
     }
 
     /// Changes settings and leaves those that are not named as they are. All changes of a resource are made, or none.
@@ -222,7 +222,7 @@ impl Admin {
             by_resource.entry(resource).or_default().push((name.into(), change));
         }
         let resources: Vec<ConfigResource> = by_resource.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |resource: &ConfigResource| resource.route(Route::Controller),
             move |batch| IncrementalAlterConfigsRequest {
@@ -242,7 +242,7 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.finals(NO_SUCH_TOPIC), resources).await
+        self.call(call.finals(NO_SUCH_TOPIC), resources).await
     }
 
     /// All topics, brokers, groups and so on that have settings of their own or could have; of these kinds, or of all if
@@ -252,25 +252,25 @@ impl Admin {
         kinds: impl IntoIterator<Item = ResourceKind>,
     ) -> Result<Vec<ConfigResource>, AdminError> {
         let kinds: Vec<i8> = kinds.into_iter().map(ResourceKind::code).collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             move |_| ListConfigResourcesRequest {
                 resource_types: kinds.clone(),
                 ..Default::default()
             },
-            |told: &Told<&str>, response: ListConfigResourcesResponse| {
+            |context: &CallContext<&str>, response: ListConfigResourcesResponse| {
                 check(response.error_code, None)?;
                 let found = response.config_resources.iter();
                 let found =
                     found.map(|found| ConfigResource::new(found.resource_type.into(), own(&found.resource_name)));
                 let mut found: Vec<ConfigResource> = found.collect();
                 found.sort_unstable();
-                told.all(&found)
+                context.all(&found)
             },
         );
-        self.ask_one(
-            ask.version_min(versions::list_config_resources::ALL_TYPES),
+        self.call_one(
+            call.version_min(versions::list_config_resources::ALL_TYPES),
             "the list of what has settings",
         )
         .await

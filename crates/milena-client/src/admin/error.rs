@@ -90,34 +90,34 @@ pub enum NewAdminError {
 
 /// What a broker said no with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct BrokerError {
     pub(super) code: ErrorCode,
     pub(super) message: Option<String>,
 }
 
 /// Why an attempt has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Trouble {
-    Refused(Refusal),
+pub(super) enum Failure {
+    Refused(BrokerError),
     Call(CallError),
     /// Whom to ask is not known, for this reason.
     NoNode(String),
     /// The cluster has no such broker.
     NoBroker(i32),
     /// The answer does not tell of it.
-    Unmentioned,
+    MissingInResponse,
     /// The time was over before there was an answer.
-    NoAnswer,
+    NoResponse,
 }
 
-impl Trouble {
+impl Failure {
     pub(super) fn refused(code: ErrorCode) -> Self {
-        Self::Refused(Refusal { code, message: None })
+        Self::Refused(BrokerError { code, message: None })
     }
 
     pub(super) fn into_error(self, item: String) -> AdminError {
         match self {
-            Self::Refused(Refusal { code, message }) => AdminError::Refused { item, code, message },
+            Self::Refused(BrokerError { code, message }) => AdminError::Refused { item, code, message },
             Self::Call(CallError::UnsupportedVersion {
                 address,
                 api,
@@ -140,39 +140,39 @@ impl Trouble {
                 item,
                 why: format!("broker {id} is not in the cluster; describe the cluster to see which are"),
             },
-            Self::Unmentioned => AdminError::Failed {
+            Self::MissingInResponse => AdminError::Failed {
                 item,
-                why: "the broker's answer does not tell of it".to_owned(),
+                why: "the broker's response does not tell of it".to_owned(),
             },
-            Self::NoAnswer => AdminError::Failed {
+            Self::NoResponse => AdminError::Failed {
                 item,
-                why: "there was no answer".to_owned(),
+                why: "there was no response".to_owned(),
             },
         }
     }
 
     /// It only tells that there was no answer.
-    pub(super) fn says_little(&self) -> bool {
-        matches!(self, Self::NoAnswer | Self::Call(CallError::TimedOut { .. }))
+    pub(super) fn is_uninformative(&self) -> bool {
+        matches!(self, Self::NoResponse | Self::Call(CallError::TimedOut { .. }))
     }
 
     /// In words, for whoever ran out of time.
     pub(super) fn cause(&self) -> Option<String> {
         match self {
-            Self::Refused(Refusal { code, message }) => Some(format!("{code}{}", because(message))),
+            Self::Refused(BrokerError { code, message }) => Some(format!("{code}{}", because(message))),
             Self::Call(error) => Some(error.to_string()),
             Self::NoNode(why) => Some(why.clone()),
             Self::NoBroker(id) => Some(format!("broker {id} is not in the cluster")),
-            Self::Unmentioned | Self::NoAnswer => None,
+            Self::MissingInResponse | Self::NoResponse => None,
         }
     }
 }
 
 /// `Ok` if the code says so.
-pub(super) fn check(code: i16, message: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn check(code: i16, message: Option<&str>) -> Result<(), BrokerError> {
     match ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError) {
         ErrorCode::None => Ok(()),
-        code => Err(Refusal {
+        code => Err(BrokerError {
             code,
             message: message.filter(|message| !message.is_empty()).map(str::to_owned),
         }),
@@ -187,7 +187,7 @@ fn because(message: &Option<String>) -> String {
 
 fn unsupported(api: ApiKey, address: &str, ours: VersionRange, theirs: Option<VersionRange>) -> String {
     match theirs {
-        None => format!("the broker at {address} does not have {api}; ask one that does"),
+        None => format!("the broker at {address} does not have {api}; call one that does"),
         Some(theirs) => {
             format!("the broker at {address} has {api} {theirs}, and this needs {ours}; one of another version may do")
         }

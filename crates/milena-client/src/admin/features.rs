@@ -13,11 +13,11 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
+    codes::named_codes,
     error::check,
     own,
     route::Route,
-    values::named_codes,
 };
 
 named_codes! {
@@ -61,7 +61,7 @@ pub struct FeatureUpdate {
 impl Admin {
     /// Which features are in force, and what the brokers could do.
     pub async fn describe_features(&self) -> Result<Features, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             |_| ApiVersionsRequest {
@@ -69,13 +69,13 @@ impl Admin {
                 client_software_version: env!("CARGO_PKG_VERSION").into(),
                 ..Default::default()
             },
-            |told: &Told<&str>, response: ApiVersionsResponse| {
+            |context: &CallContext<&str>, response: ApiVersionsResponse| {
                 check(response.error_code, None)?;
-                told.all(&features(&response))
+                context.all(&features(&response))
             },
         );
-        self.ask_one(
-            ask.version_min(versions::api_versions::FEATURES),
+        self.call_one(
+            call.version_min(versions::api_versions::FEATURES),
             "the features of the cluster",
         )
         .await
@@ -107,7 +107,7 @@ impl Admin {
             .map(|(name, update)| (name.into(), update))
             .collect();
         let names: Vec<ByteString> = updates.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "feature",
             |_: &ByteString| Route::Controller,
             move |batch| {
@@ -127,10 +127,10 @@ impl Admin {
                     ..Default::default()
                 }
             },
-            |told: &Told<ByteString>, response: UpdateFeaturesResponse| {
+            |context: &CallContext<ByteString>, response: UpdateFeaturesResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
                 // From version 2 on there is nothing to tell of those that went well.
-                let mut results: BTreeMap<_, _> = told.keys.iter().map(|key| (key.clone(), Ok(()))).collect();
+                let mut results: BTreeMap<_, _> = context.keys.iter().map(|key| (key.clone(), Ok(()))).collect();
                 for result in &response.results {
                     let outcome = check(result.error_code, result.error_message.as_deref());
                     results.insert(own(&result.feature), outcome);
@@ -138,7 +138,7 @@ impl Admin {
                 Ok(results.into_iter().collect())
             },
         );
-        self.ask(ask.version_min(versions::update_features::UPGRADE_TYPE), names)
+        self.call(call.version_min(versions::update_features::UPGRADE_TYPE), names)
             .await
     }
 }

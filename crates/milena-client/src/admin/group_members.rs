@@ -8,7 +8,7 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
     error::check,
     own, own_option,
     route::Route,
@@ -43,7 +43,7 @@ impl Admin {
     ) -> Results<MemberToRemove, ()> {
         let group = group.into();
         let of_group = group.clone();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             move |_| Route::Group(of_group.clone()),
             move |batch| LeaveGroupRequest {
@@ -55,7 +55,7 @@ impl Admin {
                     .collect(),
                 ..Default::default()
             },
-            |told: &Told<MemberToRemove>, response: LeaveGroupResponse| {
+            |context: &CallContext<MemberToRemove>, response: LeaveGroupResponse| {
                 check(response.error_code, None)?;
                 let results = response.members.iter().map(|member| {
                     let removed = match own_option(&member.group_instance_id) {
@@ -67,12 +67,13 @@ impl Admin {
                 let mut results: Vec<_> = results.collect();
                 // An answer without members is good news about all of them.
                 if results.is_empty() {
-                    results.extend(told.keys.iter().map(|key| (key.clone(), Ok(()))));
+                    results.extend(context.keys.iter().map(|key| (key.clone(), Ok(()))));
                 }
                 Ok(results)
             },
         );
-        self.ask(ask.version_min(versions::leave_group::MEMBERS), members).await
+        self.call(call.version_min(versions::leave_group::MEMBERS), members)
+            .await
     }
 
     /// Removes all members from a group.

@@ -17,8 +17,8 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
-    error::{Refusal, check},
+    call::{AdminCall, CallContext},
+    error::{BrokerError, check},
     own,
     route::Route,
     topics_of,
@@ -36,7 +36,7 @@ impl Admin {
         &self,
         groups: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, BTreeMap<TopicPartition, OffsetAndMetadata>> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "offsets of group",
             |group: &ByteString| Route::Group(group.clone()),
             |batch| {
@@ -53,10 +53,10 @@ impl Admin {
             },
             |_, response| Ok(of_groups(&response)),
         );
-        let ask = ask
+        let call = call
             .version_min(versions::offset_fetch::GROUPS)
             .version_max(versions::offset_fetch::TOPIC_IDS - 1);
-        let mut results = self.ask(ask, groups.into_iter().map(Into::into)).await;
+        let mut results = self.call(call, groups.into_iter().map(Into::into)).await;
         let is_old = |result: &Result<_, AdminError>| matches!(result, Err(AdminError::Unsupported { .. }));
         let again: Vec<ByteString> = results
             .iter()
@@ -70,7 +70,7 @@ impl Admin {
     }
 
     async fn list_one_by_one(&self, groups: Vec<ByteString>) -> Results<ByteString, Committed> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "offsets of group",
             |group: &ByteString| Route::Group(group.clone()),
             |batch| OffsetFetchRequest {
@@ -78,7 +78,7 @@ impl Admin {
                 topics: None,
                 ..Default::default()
             },
-            |told: &Told<ByteString>, response: OffsetFetchResponse| {
+            |context: &CallContext<ByteString>, response: OffsetFetchResponse| {
                 check(response.error_code, None)?;
                 let mut committed = Committed::new();
                 for topic in &response.topics {
@@ -90,13 +90,13 @@ impl Admin {
                         committed.extend(offset.map(|offset| (partition, offset)));
                     }
                 }
-                told.all(&committed)
+                context.all(&committed)
             },
         );
-        let versions = ask
+        let versions = call
             .version_min(versions::offset_fetch::ALL_PARTITIONS)
             .version_max(versions::offset_fetch::GROUPS - 1);
-        self.ask(versions.one_by_one(), groups).await
+        self.call(versions.one_by_one(), groups).await
     }
 
     /// Commits offsets on behalf of a group, which must have no members.
@@ -109,7 +109,7 @@ impl Admin {
         let offsets: BTreeMap<TopicPartition, OffsetAndMetadata> = offsets.into_iter().collect();
         let partitions: Vec<TopicPartition> = offsets.keys().cloned().collect();
         let of_group = group.clone();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "offset of",
             move |_| Route::Group(of_group.clone()),
             move |batch| OffsetCommitRequest {
@@ -132,8 +132,8 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(
-            ask.version_max(versions::offset_commit::TOPIC_IDS - 1).finals(GONE),
+        self.call(
+            call.version_max(versions::offset_commit::TOPIC_IDS - 1).finals(GONE),
             partitions,
         )
         .await
@@ -147,7 +147,7 @@ impl Admin {
     ) -> Results<TopicPartition, ()> {
         let group = group.into();
         let of_group = group.clone();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "offset of",
             move |_| Route::Group(of_group.clone()),
             move |batch| {
@@ -176,11 +176,11 @@ impl Admin {
                 Ok(results)
             },
         );
-        self.ask(ask.finals(GONE), partitions).await
+        self.call(call.finals(GONE), partitions).await
     }
 }
 
-fn of_groups(response: &OffsetFetchResponse) -> Vec<(ByteString, Result<Committed, Refusal>)> {
+fn of_groups(response: &OffsetFetchResponse) -> Vec<(ByteString, Result<Committed, BrokerError>)> {
     let groups = response.groups.iter().map(|group| {
         let committed = check(group.error_code, None).and_then(|()| {
             let mut committed = Committed::new();

@@ -9,15 +9,15 @@ use milena_wire::{
     errors::ErrorCode,
     messages::{
         ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest,
-        consumer_group_describe_response as modern, describe_groups_response as classic,
+        consumer_group_describe_response as consumer_protocol, describe_groups_response as classic,
         list_groups_response::ListedGroup,
     },
 };
 
 use super::{
     Admin, AdminError, Listed, Results,
-    ask::{Ask, Told},
-    error::{Refusal, check},
+    call::{AdminCall, CallContext},
+    error::{BrokerError, check},
     own, own_option,
     route::Route,
 };
@@ -122,7 +122,7 @@ impl Admin {
     pub async fn list_groups(&self, filter: GroupFilter) -> Result<Listed<GroupListing>, AdminError> {
         let brokers = self.broker_ids().await?;
         let wanted = filter.clone();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "groups of broker",
             |id: &i32| Route::Broker(*id),
             move |batch| {
@@ -139,13 +139,13 @@ impl Admin {
                     ..Default::default()
                 }
             },
-            |told, response| {
+            |context, response| {
                 check(response.error_code, None)?;
                 let groups: Vec<GroupListing> = response.groups.iter().map(listing).collect();
-                told.all(&groups)
+                context.all(&groups)
             },
         );
-        let mut listed = Listed::of(self.ask(ask, brokers).await);
+        let mut listed = Listed::of(self.call(call, brokers).await);
         // An older broker has told of more.
         listed.found.retain(|group| filter.takes(group));
         listed.found.sort_unstable_by(|a, b| a.group_id.cmp(&b.group_id));
@@ -157,22 +157,22 @@ impl Admin {
         &self,
         groups: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, GroupDescription> {
-        let modern = Ask::new(
+        let consumer_protocol = AdminCall::new(
             "group",
             |group: &ByteString| Route::Group(group.clone()),
             |batch| ConsumerGroupDescribeRequest {
                 group_ids: batch.keys.clone(),
                 ..Default::default()
             },
-            |told, response| {
+            |context, response| {
                 let described = response
                     .groups
                     .iter()
-                    .map(|group| (own(&group.group_id), describe_modern(told, group)));
+                    .map(|group| (own(&group.group_id), describe_consumer_protocol(context, group)));
                 Ok(described.collect())
             },
         );
-        let mut results = self.ask(modern, groups.into_iter().map(Into::into)).await;
+        let mut results = self.call(consumer_protocol, groups.into_iter().map(Into::into)).await;
         let classic: Vec<ByteString> = results
             .iter()
             .filter(|(_, result)| result.as_ref().is_err_and(may_be_classic))
@@ -185,22 +185,22 @@ impl Admin {
     }
 
     async fn describe_classic(&self, groups: Vec<ByteString>) -> Results<ByteString, GroupDescription> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "group",
             |group: &ByteString| Route::Group(group.clone()),
             |batch| DescribeGroupsRequest {
                 groups: batch.keys.clone(),
                 ..Default::default()
             },
-            |told, response| {
+            |context, response| {
                 let described = response
                     .groups
                     .iter()
-                    .map(|group| (own(&group.group_id), describe_classic(told, group)));
+                    .map(|group| (own(&group.group_id), describe_classic(context, group)));
                 Ok(described.collect())
             },
         );
-        self.ask(ask, groups).await
+        self.call(call, groups).await
     }
 
     /// Deletes groups that have no members, with their committed offsets.
@@ -208,7 +208,7 @@ impl Admin {
         &self,
         groups: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, ()> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "group",
             |group: &ByteString| Route::Group(group.clone()),
             |batch| DeleteGroupsRequest {
@@ -222,7 +222,7 @@ impl Admin {
                     .collect())
             },
         );
-        self.ask(ask, groups.into_iter().map(Into::into)).await
+        self.call(call, groups.into_iter().map(Into::into)).await
     }
 }
 
@@ -243,12 +243,12 @@ impl GroupFilter {
 }
 
 fn listing(group: &ListedGroup) -> GroupListing {
-    let told = |text: &ByteString| Some(text).filter(|text| !text.is_empty()).map(own);
+    let known = |text: &ByteString| Some(text).filter(|text| !text.is_empty()).map(own);
     GroupListing {
         group_id: own(&group.group_id),
         protocol_type: own(&group.protocol_type),
-        state: told(&group.group_state),
-        group_type: told(&group.group_type).map(|name| GroupType::parse(&name)),
+        state: known(&group.group_state),
+        group_type: known(&group.group_type).map(|name| GroupType::parse(&name)),
     }
 }
 
@@ -258,7 +258,10 @@ fn may_be_classic(error: &AdminError) -> bool {
     matches!(error, AdminError::Unsupported { .. }) || error.code().is_some_and(|code| codes.contains(&code))
 }
 
-fn describe_modern(told: &Told<ByteString>, group: &modern::DescribedGroup) -> Result<GroupDescription, Refusal> {
+fn describe_consumer_protocol(
+    context: &CallContext<ByteString>,
+    group: &consumer_protocol::DescribedGroup,
+) -> Result<GroupDescription, BrokerError> {
     check(group.error_code, group.error_message.as_deref())?;
     let members = group.members.iter().map(|member| MemberDescription {
         member_id: own(&member.member_id),
@@ -266,8 +269,8 @@ fn describe_modern(told: &Told<ByteString>, group: &modern::DescribedGroup) -> R
         client_id: own(&member.client_id),
         host: own(&member.client_host),
         rack: own_option(&member.rack_id),
-        assignment: modern_partitions(&member.assignment),
-        target: Some(modern_partitions(&member.target_assignment)),
+        assignment: consumer_protocol_partitions(&member.assignment),
+        target: Some(consumer_protocol_partitions(&member.target_assignment)),
         epoch: Some(member.member_epoch),
     });
     Ok(GroupDescription {
@@ -276,14 +279,14 @@ fn describe_modern(told: &Told<ByteString>, group: &modern::DescribedGroup) -> R
         state: own(&group.group_state),
         protocol_type: "consumer".into(),
         assignor: own(&group.assignor_name),
-        coordinator: told.node.clone(),
+        coordinator: context.node.clone(),
         epoch: Some(group.group_epoch),
         target_epoch: Some(group.assignment_epoch),
         members: sorted(members.collect()),
     })
 }
 
-fn modern_partitions(assignment: &modern::Assignment) -> BTreeSet<TopicPartition> {
+fn consumer_protocol_partitions(assignment: &consumer_protocol::Assignment) -> BTreeSet<TopicPartition> {
     let topics = assignment.topic_partitions.iter();
     let partitions = topics.flat_map(|topic| {
         let name = own(&topic.topic_name);
@@ -295,11 +298,14 @@ fn modern_partitions(assignment: &modern::Assignment) -> BTreeSet<TopicPartition
     partitions.collect()
 }
 
-fn describe_classic(told: &Told<ByteString>, group: &classic::DescribedGroup) -> Result<GroupDescription, Refusal> {
+fn describe_classic(
+    context: &CallContext<ByteString>,
+    group: &classic::DescribedGroup,
+) -> Result<GroupDescription, BrokerError> {
     check(group.error_code, group.error_message.as_deref())?;
     if group.group_state == DEAD {
         // Older brokers say so of what is not there.
-        return Err(Refusal {
+        return Err(BrokerError {
             code: ErrorCode::GroupIdNotFound,
             message: None,
         });
@@ -320,7 +326,7 @@ fn describe_classic(told: &Told<ByteString>, group: &classic::DescribedGroup) ->
         state: own(&group.group_state),
         protocol_type: own(&group.protocol_type),
         assignor: own(&group.protocol_data),
-        coordinator: told.node.clone(),
+        coordinator: context.node.clone(),
         epoch: None,
         target_epoch: None,
         members: sorted(members.collect()),

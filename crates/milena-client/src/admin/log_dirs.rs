@@ -11,7 +11,7 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
     error::check,
     own,
     route::Route,
@@ -43,20 +43,20 @@ pub struct LogDirReplica {
 impl Admin {
     /// The directories of these brokers.
     pub async fn describe_log_dirs(&self, brokers: impl IntoIterator<Item = i32>) -> Results<i32, Vec<LogDir>> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "log directories of broker",
             |id: &i32| Route::Broker(*id),
             |_| DescribeLogDirsRequest {
                 topics: None,
                 ..Default::default()
             },
-            |told: &Told<i32>, response: DescribeLogDirsResponse| {
+            |context: &CallContext<i32>, response: DescribeLogDirsResponse| {
                 check(response.error_code, None)?;
                 let dirs: Vec<LogDir> = response.results.iter().map(log_dir).collect();
-                told.all(&dirs)
+                context.all(&dirs)
             },
         );
-        self.ask(ask, brokers).await
+        self.call(call, brokers).await
     }
 
     /// The directories of all brokers.
@@ -79,12 +79,12 @@ fn log_dir(dir: &DescribeLogDirsResult) -> LogDir {
             replicas.insert(TopicPartition::new(name.clone(), partition.partition_index), replica);
         }
     }
-    let told = |bytes: i64| Some(bytes).filter(|bytes| *bytes >= 0);
+    let context = |bytes: i64| Some(bytes).filter(|bytes| *bytes >= 0);
     LogDir {
         path: own(&dir.log_dir),
-        error: check(dir.error_code, None).err().map(|refusal| refusal.code),
-        total_bytes: told(dir.total_bytes),
-        usable_bytes: told(dir.usable_bytes),
+        error: check(dir.error_code, None).err().map(|error| error.code),
+        total_bytes: context(dir.total_bytes),
+        usable_bytes: context(dir.usable_bytes),
         replicas,
     }
 }

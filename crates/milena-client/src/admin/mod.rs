@@ -4,8 +4,9 @@
 //! once for all of its own, and what can be tried again is (`ask.rs`). The other files have one family of calls each.
 
 mod acls;
-mod ask;
+mod call;
 mod cluster;
+mod codes;
 mod configs;
 mod error;
 mod features;
@@ -25,7 +26,6 @@ mod route;
 mod scram;
 mod topics;
 mod transactions;
-mod values;
 
 pub use acls::{AclBinding, AclFilter, AclOperation, AclPermission, AclResourceType, PatternType};
 pub use cluster::{ClusterBroker, ClusterDescription};
@@ -60,7 +60,7 @@ use crate::{
     io::Io,
     metadata::Metadata,
     net::Connections,
-    reachability::{self, ConnectError, UnreachableBroker},
+    reachability::{self, BootstrapError, UnreachableBroker},
 };
 
 /// A result for each item.
@@ -152,7 +152,7 @@ impl Admin {
 
     /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
     /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
-    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+    pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.inner.metadata, within).await
     }
 

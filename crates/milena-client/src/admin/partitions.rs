@@ -9,12 +9,12 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
-    error::{Refusal, Trouble, check},
+    call::{AdminCall, CallContext},
+    codes::named_codes,
+    error::{BrokerError, Failure, check},
     own,
     route::Route,
     topics_of,
-    values::named_codes,
 };
 
 /// An election has one outcome, and another one would have no other.
@@ -42,7 +42,7 @@ impl Admin {
         election: ElectionType,
         partitions: impl IntoIterator<Item = TopicPartition>,
     ) -> Results<TopicPartition, ()> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "leader of",
             |_| Route::Controller,
             move |batch| {
@@ -58,19 +58,19 @@ impl Admin {
                     ..Default::default()
                 }
             },
-            |_: &Told<TopicPartition>, response: ElectLeadersResponse| {
+            |_: &CallContext<TopicPartition>, response: ElectLeadersResponse| {
                 check(response.error_code, None)?;
                 Ok(elected(&response))
             },
         );
-        self.ask(ask.version_min(version_min(election)).finals(OUTCOMES), partitions)
+        self.call(call.version_min(version_min(election)).finals(OUTCOMES), partitions)
             .await
     }
 
     /// Elects the leaders of all partitions anew that do not have the right one. Gives those whose leader has changed, or
     /// could not be.
     pub async fn elect_all_leaders(&self, election: ElectionType) -> Result<Results<TopicPartition, ()>, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Controller,
             move |batch| ElectLeadersRequest {
@@ -79,18 +79,18 @@ impl Admin {
                 timeout_ms: batch.timeout_ms,
                 ..Default::default()
             },
-            |told: &Told<&str>, response: ElectLeadersResponse| {
+            |context: &CallContext<&str>, response: ElectLeadersResponse| {
                 check(response.error_code, None)?;
-                told.all(&elected(&response))
+                context.all(&elected(&response))
             },
         );
-        let ask = ask.version_min(version_min(election));
-        let elected = self.ask_one(ask, "the leaders of all partitions").await?;
+        let call = call.version_min(version_min(election));
+        let elected = self.call_one(call, "the leaders of all partitions").await?;
         let results = elected.into_iter().map(|(partition, result)| {
             let item = format!("leader of {partition}");
             (
                 partition,
-                result.map_err(|refusal| Trouble::Refused(refusal).into_error(item)),
+                result.map_err(|error| Failure::Refused(error).into_error(item)),
             )
         });
         Ok(results.collect())
@@ -104,7 +104,7 @@ fn version_min(election: ElectionType) -> i16 {
     }
 }
 
-fn elected(response: &ElectLeadersResponse) -> Vec<(TopicPartition, Result<(), Refusal>)> {
+fn elected(response: &ElectLeadersResponse) -> Vec<(TopicPartition, Result<(), BrokerError>)> {
     let topics = response.replica_election_results.iter();
     let results = topics.flat_map(|topic| {
         let name = own(&topic.topic);

@@ -9,7 +9,7 @@ use milena_wire::messages::{
 
 use super::{
     Admin, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
     error::check,
     own,
     route::Route,
@@ -37,7 +37,7 @@ impl Admin {
         &self,
         partitions: impl IntoIterator<Item = TopicPartition>,
     ) -> Results<TopicPartition, Vec<ProducerState>> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "producers of",
             |partition: &TopicPartition| Route::Leader(partition.clone()),
             |batch| {
@@ -51,7 +51,7 @@ impl Admin {
                     ..Default::default()
                 }
             },
-            |_: &Told<TopicPartition>, response: DescribeProducersResponse| {
+            |_: &CallContext<TopicPartition>, response: DescribeProducersResponse| {
                 let mut results = vec![];
                 for topic in &response.topics {
                     let name = own(&topic.name);
@@ -65,7 +65,7 @@ impl Admin {
                 Ok(results)
             },
         );
-        self.ask(ask, partitions).await
+        self.call(call, partitions).await
     }
 }
 

@@ -10,7 +10,7 @@ use milena_wire::messages::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
     error::check,
     own, own_option,
     route::Route,
@@ -85,7 +85,7 @@ impl Admin {
         &self,
         filter: QuotaFilter,
     ) -> Result<BTreeMap<QuotaEntity, BTreeMap<ByteString, f64>>, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             move |_| DescribeClientQuotasRequest {
@@ -93,13 +93,13 @@ impl Admin {
                 strict: filter.strict,
                 ..Default::default()
             },
-            |told: &Told<&str>, response: DescribeClientQuotasResponse| {
+            |context: &CallContext<&str>, response: DescribeClientQuotasResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
                 let entries: BTreeMap<_, _> = response.entries.iter().flatten().map(described).collect();
-                told.all(&entries)
+                context.all(&entries)
             },
         );
-        self.ask_one(ask, "the list of quotas").await
+        self.call_one(call, "the list of quotas").await
     }
 
     /// Changes quotas and leaves those that are not named as they are.
@@ -112,7 +112,7 @@ impl Admin {
             by_entity.entry(entity).or_default().push((name.into(), change));
         }
         let entities: Vec<QuotaEntity> = by_entity.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "quota of",
             |_: &QuotaEntity| Route::Controller,
             move |batch| {
@@ -142,7 +142,7 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask, entities).await
+        self.call(call, entities).await
     }
 }
 

@@ -12,7 +12,7 @@ use milena_wire::messages::{
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
+    call::{AdminCall, CallContext},
     error::check,
     own,
     route::Route,
@@ -39,7 +39,7 @@ impl Admin {
     ) -> Results<TopicPartition, ()> {
         let targets: BTreeMap<TopicPartition, Option<Vec<i32>>> = partitions.into_iter().collect();
         let keys: Vec<TopicPartition> = targets.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "partition",
             |_| Route::Controller,
             move |batch| AlterPartitionReassignmentsRequest {
@@ -48,7 +48,7 @@ impl Admin {
                 topics: reassignable(&batch.keys, &targets),
                 ..Default::default()
             },
-            |_: &Told<TopicPartition>, response: AlterPartitionReassignmentsResponse| {
+            |_: &CallContext<TopicPartition>, response: AlterPartitionReassignmentsResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
                 let mut results = vec![];
                 for topic in &response.responses {
@@ -61,7 +61,7 @@ impl Admin {
                 Ok(results)
             },
         );
-        self.ask(ask, keys).await
+        self.call(call, keys).await
     }
 
     /// The partitions that are on their way: of these, or of all if none is named.
@@ -70,7 +70,7 @@ impl Admin {
         partitions: impl IntoIterator<Item = TopicPartition>,
     ) -> Result<BTreeMap<TopicPartition, Reassignment>, AdminError> {
         let partitions: Vec<TopicPartition> = partitions.into_iter().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Controller,
             move |batch| {
@@ -85,12 +85,12 @@ impl Admin {
                     ..Default::default()
                 }
             },
-            |told: &Told<&str>, response: ListPartitionReassignmentsResponse| {
+            |context: &CallContext<&str>, response: ListPartitionReassignmentsResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
-                told.all(&ongoing(&response))
+                context.all(&ongoing(&response))
             },
         );
-        self.ask_one(ask, "the list of reassignments").await
+        self.call_one(call, "the list of reassignments").await
     }
 }
 

@@ -12,7 +12,7 @@ use milena_wire::{
     },
 };
 
-use super::{Admin, Results, ask::Ask, error::check, own, route::Route, topics_of};
+use super::{Admin, Results, call::AdminCall, error::check, own, route::Route, topics_of};
 use crate::config::IsolationLevel;
 
 /// Which record of a partition.
@@ -86,7 +86,7 @@ impl Admin {
             .chain(committed.then_some(versions::list_offsets::ISOLATION_LEVEL))
             .max();
         let keys: Vec<TopicPartition> = specs.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "partition",
             |partition: &TopicPartition| Route::Leader(partition.clone()),
             move |batch| ListOffsetsRequest {
@@ -113,8 +113,8 @@ impl Admin {
                 Ok(results)
             },
         );
-        let ask = ask.version_min(version_min.unwrap_or(versions::list_offsets::ONE_OFFSET));
-        self.ask(ask, keys).await
+        let call = call.version_min(version_min.unwrap_or(versions::list_offsets::ONE_OFFSET));
+        self.call(call, keys).await
     }
 
     /// Deletes all records of partitions before an offset; `None` deletes all that are committed. Gives where each begins
@@ -125,7 +125,7 @@ impl Admin {
     ) -> Results<TopicPartition, i64> {
         let before: BTreeMap<TopicPartition, Option<i64>> = before.into_iter().collect();
         let keys: Vec<TopicPartition> = before.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "partition",
             |partition: &TopicPartition| Route::Leader(partition.clone()),
             move |batch| {
@@ -162,7 +162,7 @@ impl Admin {
                 Ok(results)
             },
         );
-        self.ask(ask, keys).await
+        self.call(call, keys).await
     }
 }
 

@@ -179,16 +179,16 @@ impl Place<'_> {
         group: &str,
         partition: &TopicPartition,
     ) -> Result<PlannedOffset, AdminError> {
-        let told = |found: Option<&Result<Option<i64>, AdminError>>| match found {
+        let offset_of = |found: Option<&Result<Option<i64>, AdminError>>| match found {
             Some(found) => found.clone(),
             None => Ok(None),
         };
-        let earliest = told(self.earliest)?.unwrap_or(0);
-        let latest = told(self.latest)?.unwrap_or(earliest);
+        let earliest = offset_of(self.earliest)?.unwrap_or(0);
+        let latest = offset_of(self.latest)?.unwrap_or(earliest);
         let wanted = match target {
             OffsetTarget::Earliest => earliest,
             OffsetTarget::Latest => latest,
-            OffsetTarget::Timestamp(_) => told(self.by_time)?.unwrap_or(latest),
+            OffsetTarget::Timestamp(_) => offset_of(self.by_time)?.unwrap_or(latest),
             OffsetTarget::Offset(offset) => offset,
             OffsetTarget::Current => self.from.unwrap_or(latest),
             OffsetTarget::ShiftBy(count) => match self.from {

@@ -14,7 +14,7 @@ use milena_wire::{
 
 use super::{
     Admin,
-    error::{Trouble, check},
+    error::{Failure, check},
 };
 use crate::{
     coordinator::CoordinatorKind,
@@ -39,10 +39,10 @@ pub(super) enum Route {
 
 /// What was looked up for an attempt.
 #[derive(Default)]
-struct Found {
-    topics: Option<Result<MetadataCache, Trouble>>,
-    groups: BTreeMap<ByteString, Result<Broker, Trouble>>,
-    transactions: BTreeMap<ByteString, Result<Broker, Trouble>>,
+struct Lookups {
+    topics: Option<Result<MetadataCache, Failure>>,
+    groups: BTreeMap<ByteString, Result<Broker, Failure>>,
+    transactions: BTreeMap<ByteString, Result<Broker, Failure>>,
 }
 
 impl Admin {
@@ -51,7 +51,7 @@ impl Admin {
         &self,
         routes: impl Iterator<Item = (K, Route)>,
         deadline_ms: i64,
-    ) -> Vec<(K, Result<Connection, Trouble>)> {
+    ) -> Vec<(K, Result<Connection, Failure>)> {
         let routes: Vec<(K, Route)> = routes.collect();
         let mut topics = BTreeSet::new();
         let mut groups = BTreeSet::new();
@@ -69,9 +69,9 @@ impl Admin {
         if needs_cluster {
             self.wait_for_cluster(deadline_ms).await;
         }
-        let mut found = Found::default();
+        let mut found = Lookups::default();
         if !topics.is_empty() {
-            found.topics = Some(self.ask_topics(topics, deadline_ms).await);
+            found.topics = Some(self.request_topics(topics, deadline_ms).await);
         }
         if !groups.is_empty() {
             found.groups = self.find(CoordinatorKind::Group, groups, deadline_ms).await;
@@ -87,10 +87,10 @@ impl Admin {
         routes.into_iter().map(locate).collect()
     }
 
-    fn choose(&self, route: &Route, any: Option<&Connection>, found: &Found) -> Result<Connection, Trouble> {
+    fn choose(&self, route: &Route, any: Option<&Connection>, found: &Lookups) -> Result<Connection, Failure> {
         let cluster = self.inner.metadata.cache();
         let broker = match route {
-            Route::Any => return any.cloned().ok_or(Trouble::Call(CallError::Closed)),
+            Route::Any => return any.cloned().ok_or(Failure::Call(CallError::Closed)),
             Route::Controller => match cluster.controller() {
                 Some(broker) => broker.clone(),
                 None => return Err(self.no_node("the controller is not known")),
@@ -98,15 +98,19 @@ impl Admin {
             Route::Broker(id) => match cluster.broker(*id) {
                 Some(broker) => broker.clone(),
                 None if cluster.brokers().len() == 0 => return Err(self.no_node("no broker is known")),
-                None => return Err(Trouble::NoBroker(*id)),
+                None => return Err(Failure::NoBroker(*id)),
             },
             Route::Leader(partition) => match &found.topics {
                 Some(Ok(topics)) => leader(topics, partition)?,
-                Some(Err(trouble)) => return Err(trouble.clone()),
-                None => return Err(Trouble::Unmentioned),
+                Some(Err(failure)) => return Err(failure.clone()),
+                None => return Err(Failure::MissingInResponse),
             },
-            Route::Group(group) => found.groups.get(group).cloned().ok_or(Trouble::Unmentioned)??,
-            Route::Transaction(id) => found.transactions.get(id).cloned().ok_or(Trouble::Unmentioned)??,
+            Route::Group(group) => found.groups.get(group).cloned().ok_or(Failure::MissingInResponse)??,
+            Route::Transaction(id) => found
+                .transactions
+                .get(id)
+                .cloned()
+                .ok_or(Failure::MissingInResponse)??,
         };
         Ok(self.connection(&broker))
     }
@@ -116,9 +120,9 @@ impl Admin {
         connections.node(broker.id, Role::Data, &broker.endpoint())
     }
 
-    fn no_node(&self, why: &str) -> Trouble {
-        Trouble::NoNode(match self.inner.metadata.trouble() {
-            Some(trouble) => format!("{why}: {trouble}"),
+    fn no_node(&self, why: &str) -> Failure {
+        Failure::NoNode(match self.inner.metadata.last_error() {
+            Some(failure) => format!("{why}: {failure}"),
             None => why.to_owned(),
         })
     }
@@ -139,7 +143,7 @@ impl Admin {
     }
 
     /// Asks once for these topics and their leaders.
-    async fn ask_topics(&self, topics: BTreeSet<ByteString>, deadline_ms: i64) -> Result<MetadataCache, Trouble> {
+    async fn request_topics(&self, topics: BTreeSet<ByteString>, deadline_ms: i64) -> Result<MetadataCache, Failure> {
         let topics = topics.into_iter().map(|name| MetadataRequestTopic {
             name: Some(name),
             ..Default::default()
@@ -150,12 +154,12 @@ impl Admin {
             ..Default::default()
         };
         let connection = self.inner.metadata.any_broker();
-        let connection = connection.ok_or(Trouble::Call(CallError::Closed))?;
+        let connection = connection.ok_or(Failure::Call(CallError::Closed))?;
         let options = SendOptions::timeout_ms(self.request_timeout_ms(deadline_ms)).version_min(VERSION_MIN);
-        let answer = connection.call(request, options);
-        let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer)?;
-        let answer = answer.map_err(Trouble::Call)?;
-        Ok(MetadataCache::of(&answer.response, answer.version))
+        let response = connection.call(request, options);
+        let response = self.in_time(response, deadline_ms).await.ok_or(Failure::NoResponse)?;
+        let response = response.map_err(Failure::Call)?;
+        Ok(MetadataCache::of(&response.body, response.version))
     }
 
     /// Looks once for coordinators.
@@ -164,9 +168,9 @@ impl Admin {
         kind: CoordinatorKind,
         keys: BTreeSet<ByteString>,
         deadline_ms: i64,
-    ) -> BTreeMap<ByteString, Result<Broker, Trouble>> {
+    ) -> BTreeMap<ByteString, Result<Broker, Failure>> {
         let Some(connection) = self.inner.metadata.any_broker() else {
-            let closed = |key| (key, Err(Trouble::Call(CallError::Closed)));
+            let closed = |key| (key, Err(Failure::Call(CallError::Closed)));
             return keys.into_iter().map(closed).collect();
         };
         let options = SendOptions::timeout_ms(self.request_timeout_ms(deadline_ms));
@@ -179,13 +183,13 @@ impl Admin {
             coordinator_keys: keys.iter().cloned().collect(),
             ..Default::default()
         };
-        let answer = connection.call(request, options.version_min(versions::find_coordinator::COORDINATORS));
-        match self.in_time(answer, deadline_ms).await {
-            Some(Ok(answer)) => return several(&keys, &answer.response),
+        let response = connection.call(request, options.version_min(versions::find_coordinator::COORDINATORS));
+        match self.in_time(response, deadline_ms).await {
+            Some(Ok(response)) => return several(&keys, &response.body),
             Some(Err(CallError::UnsupportedVersion { .. })) => {}
             failed => {
-                let trouble = failed.and_then(Result::err).map_or(Trouble::NoAnswer, Trouble::Call);
-                return keys.into_iter().map(|key| (key, Err(trouble.clone()))).collect();
+                let failure = failed.and_then(Result::err).map_or(Failure::NoResponse, Failure::Call);
+                return keys.into_iter().map(|key| (key, Err(failure.clone()))).collect();
             }
         }
         let mut found = BTreeMap::new();
@@ -195,62 +199,62 @@ impl Admin {
                 key_type,
                 ..Default::default()
             };
-            let answer = connection.call(
+            let response = connection.call(
                 request,
                 options.version_max(versions::find_coordinator::COORDINATORS - 1),
             );
-            let answer = self.in_time(answer, deadline_ms).await.ok_or(Trouble::NoAnswer);
-            let answer = answer.and_then(|answer| answer.map_err(Trouble::Call));
-            found.insert(key, answer.and_then(|answer| single(&answer.response)));
+            let response = self.in_time(response, deadline_ms).await.ok_or(Failure::NoResponse);
+            let response = response.and_then(|response| response.map_err(Failure::Call));
+            found.insert(key, response.and_then(|response| single(&response.body)));
         }
         found
     }
 
-    async fn in_time<T>(&self, answer: impl Future<Output = T>, deadline_ms: i64) -> Option<T> {
+    async fn in_time<T>(&self, response: impl Future<Output = T>, deadline_ms: i64) -> Option<T> {
         tokio::select! {
             biased;
-            answer = answer => Some(answer),
+            response = response => Some(response),
             () = self.inner.io.sleep_until(deadline_ms) => None,
         }
     }
 }
 
-fn leader(topics: &MetadataCache, partition: &TopicPartition) -> Result<Broker, Trouble> {
+fn leader(topics: &MetadataCache, partition: &TopicPartition) -> Result<Broker, Failure> {
     if let Some(code) = topics.topic_error(&partition.topic) {
-        return Err(Trouble::refused(code));
+        return Err(Failure::refused(code));
     }
     let TopicPartition {
         topic,
         partition: number,
     } = partition;
     let Some(known) = topics.partition(topic, *number) else {
-        return Err(Trouble::refused(ErrorCode::UnknownTopicOrPartition));
+        return Err(Failure::refused(ErrorCode::UnknownTopicOrPartition));
     };
     let leader = topics.leader(topic, *number).map(|leader| leader.broker.clone());
     leader.ok_or_else(|| match known.error {
-        ErrorCode::None => Trouble::refused(ErrorCode::LeaderNotAvailable),
-        code => Trouble::refused(code),
+        ErrorCode::None => Failure::refused(ErrorCode::LeaderNotAvailable),
+        code => Failure::refused(code),
     })
 }
 
 fn several(
     keys: &BTreeSet<ByteString>,
     response: &FindCoordinatorResponse,
-) -> BTreeMap<ByteString, Result<Broker, Trouble>> {
+) -> BTreeMap<ByteString, Result<Broker, Failure>> {
     let found = response.coordinators.iter().filter_map(|found| {
         let key = keys.get(&found.key)?.clone();
         let broker = Broker::new(found.node_id, &found.host, found.port, None);
-        let told = check(found.error_code, found.error_message.as_deref()).map_err(Trouble::Refused);
+        let checked = check(found.error_code, found.error_message.as_deref()).map_err(Failure::Refused);
         Some((
             key,
-            told.and_then(|()| broker.ok_or_else(|| Trouble::refused(ErrorCode::CoordinatorNotAvailable))),
+            checked.and_then(|()| broker.ok_or_else(|| Failure::refused(ErrorCode::CoordinatorNotAvailable))),
         ))
     });
     found.collect()
 }
 
-fn single(response: &FindCoordinatorResponse) -> Result<Broker, Trouble> {
-    check(response.error_code, response.error_message.as_deref()).map_err(Trouble::Refused)?;
+fn single(response: &FindCoordinatorResponse) -> Result<Broker, Failure> {
+    check(response.error_code, response.error_message.as_deref()).map_err(Failure::Refused)?;
     let broker = Broker::new(response.node_id, &response.host, response.port, None);
-    broker.ok_or_else(|| Trouble::refused(ErrorCode::CoordinatorNotAvailable))
+    broker.ok_or_else(|| Failure::refused(ErrorCode::CoordinatorNotAvailable))
 }

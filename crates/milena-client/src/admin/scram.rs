@@ -14,11 +14,11 @@ use sha2::{Sha256, Sha512};
 
 use super::{
     Admin, AdminError, Results,
-    ask::{Ask, Told},
-    error::{Refusal, Trouble, check},
+    call::{AdminCall, CallContext},
+    codes::named_codes,
+    error::{BrokerError, Failure, check},
     own,
     route::Route,
-    values::named_codes,
 };
 
 /// As many as Kafka's own tools take.
@@ -86,42 +86,39 @@ impl Admin {
             name: name.clone(),
             ..Default::default()
         };
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "user",
             |_| Route::Any,
             move |batch| DescribeUserScramCredentialsRequest {
                 users: Some(batch.keys.iter().map(name).collect()),
                 ..Default::default()
             },
-            |_: &Told<ByteString>, response: DescribeUserScramCredentialsResponse| {
+            |_: &CallContext<ByteString>, response: DescribeUserScramCredentialsResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
                 Ok(credentials(&response))
             },
         );
-        self.ask(ask, users.into_iter().map(Into::into)).await
+        self.call(call, users.into_iter().map(Into::into)).await
     }
 
     /// What all users can log in with that have a password.
     pub async fn describe_all_scram_users(&self) -> Result<Results<ByteString, Vec<ScramCredential>>, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             |_| DescribeUserScramCredentialsRequest {
                 users: None,
                 ..Default::default()
             },
-            |told: &Told<&str>, response: DescribeUserScramCredentialsResponse| {
+            |context: &CallContext<&str>, response: DescribeUserScramCredentialsResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
-                told.all(&credentials(&response))
+                context.all(&credentials(&response))
             },
         );
-        let users = self.ask_one(ask, "the list of users").await?.into_iter();
+        let users = self.call_one(call, "the list of users").await?.into_iter();
         let users = users.map(|(user, result)| {
             let item = format!("user {user}");
-            (
-                user,
-                result.map_err(|refusal| Trouble::Refused(refusal).into_error(item)),
-            )
+            (user, result.map_err(|error| Failure::Refused(error).into_error(item)))
         });
         Ok(users.collect())
     }
@@ -143,7 +140,7 @@ impl Admin {
         }
         prepared.retain(|user, _| !refused.contains_key(user));
         let users: Vec<ByteString> = prepared.keys().cloned().collect();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "user",
             |_| Route::Controller,
             move |batch| {
@@ -164,7 +161,7 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        refused.extend(self.ask(ask, users).await);
+        refused.extend(self.call(call, users).await);
         refused
     }
 }
@@ -231,7 +228,7 @@ fn salted(mechanism: ScramMechanism, password: &[u8], salt: &[u8], iterations: u
 
 fn credentials(
     response: &DescribeUserScramCredentialsResponse,
-) -> Vec<(ByteString, Result<Vec<ScramCredential>, Refusal>)> {
+) -> Vec<(ByteString, Result<Vec<ScramCredential>, BrokerError>)> {
     let credential = |info: &CredentialInfo| ScramCredential {
         mechanism: info.mechanism.into(),
         iterations: info.iterations,

@@ -20,9 +20,9 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, ConfigEntry, CreatedTopic, NewPartitions, NewTopic, Results,
-    ask::{Ask, Read, Told},
+    call::{AdminCall, CallContext, ItemResults},
     configs::created_entry,
-    error::{Refusal, check},
+    error::{BrokerError, check},
     own,
     route::Route,
 };
@@ -93,7 +93,7 @@ impl Admin {
             false if validate_only => versions::create_topics::VALIDATE_ONLY,
             false => 0,
         };
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "topic",
             |_| Route::Controller,
             move |batch| CreateTopicsRequest {
@@ -115,7 +115,7 @@ impl Admin {
                     .collect())
             },
         );
-        self.ask(ask.version_min(version_min).finals(TIMED_OUT), names).await
+        self.call(call.version_min(version_min).finals(TIMED_OUT), names).await
     }
 
     /// Deletes topics by their names, with all of their records.
@@ -123,7 +123,7 @@ impl Admin {
         &self,
         names: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, ()> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "topic",
             |_| Route::Controller,
             |batch| {
@@ -147,12 +147,13 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.finals(TIMED_OUT), names.into_iter().map(Into::into)).await
+        self.call(call.finals(TIMED_OUT), names.into_iter().map(Into::into))
+            .await
     }
 
     /// Deletes topics by their ids, so that a new topic of the same name is safe.
     pub async fn delete_topics_by_id(&self, ids: impl IntoIterator<Item = Uuid>) -> Results<Uuid, ()> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "topic with the id",
             |_| Route::Controller,
             |batch| {
@@ -174,8 +175,8 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(
-            ask.version_min(versions::delete_topics::TOPIC_IDS).finals(TIMED_OUT),
+        self.call(
+            call.version_min(versions::delete_topics::TOPIC_IDS).finals(TIMED_OUT),
             ids,
         )
         .await
@@ -217,7 +218,7 @@ impl Admin {
             }),
             ..Default::default()
         };
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "topic",
             |_| Route::Controller,
             move |batch| CreatePartitionsRequest {
@@ -238,12 +239,12 @@ impl Admin {
                 Ok(results.collect())
             },
         );
-        self.ask(ask.finals(TIMED_OUT), names).await
+        self.call(call.finals(TIMED_OUT), names).await
     }
 
     /// All topics that we may see, internal ones included.
     pub async fn list_topics(&self) -> Result<BTreeMap<ByteString, TopicListing>, AdminError> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "",
             |_| Route::Any,
             |_| MetadataRequest {
@@ -251,14 +252,14 @@ impl Admin {
                 allow_auto_topic_creation: false,
                 ..Default::default()
             },
-            |told: &Told<&str>, response: MetadataResponse| {
+            |context: &CallContext<&str>, response: MetadataResponse| {
                 let topics = response.topics.iter().filter(|topic| topic.error_code == 0);
                 let topics = topics.filter_map(|topic| Some((own(topic.name.as_ref()?), listing(topic))));
                 let topics: BTreeMap<_, _> = topics.collect();
-                told.all(&topics)
+                context.all(&topics)
             },
         );
-        self.ask_one(ask.version_min(VERSION_MIN), "the list of topics").await
+        self.call_one(call.version_min(VERSION_MIN), "the list of topics").await
     }
 
     /// Topics and their partitions, by name.
@@ -266,7 +267,7 @@ impl Admin {
         &self,
         names: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, TopicDescription> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "topic",
             |_| Route::Any,
             |batch| MetadataRequest {
@@ -274,10 +275,10 @@ impl Admin {
                 allow_auto_topic_creation: false,
                 ..Default::default()
             },
-            |told, response| describe(&response, told.version, |topic| topic.name.as_ref().map(own)),
+            |context, response| describe(&response, context.version, |topic| topic.name.as_ref().map(own)),
         );
-        self.ask(
-            ask.version_min(VERSION_MIN).finals(NO_SUCH_TOPIC),
+        self.call(
+            call.version_min(VERSION_MIN).finals(NO_SUCH_TOPIC),
             names.into_iter().map(Into::into),
         )
         .await
@@ -289,7 +290,7 @@ impl Admin {
             topic_id: *id,
             ..Default::default()
         };
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "topic with the id",
             |_| Route::Any,
             move |batch| MetadataRequest {
@@ -297,10 +298,10 @@ impl Admin {
                 allow_auto_topic_creation: false,
                 ..Default::default()
             },
-            |told, response| describe(&response, told.version, |topic| Some(topic.topic_id)),
+            |context, response| describe(&response, context.version, |topic| Some(topic.topic_id)),
         );
-        self.ask(
-            ask.version_min(versions::metadata::TOPIC_IDS).finals(NO_SUCH_TOPIC),
+        self.call(
+            call.version_min(versions::metadata::TOPIC_IDS).finals(NO_SUCH_TOPIC),
             ids,
         )
         .await
@@ -334,7 +335,7 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
     }
 }
 
-fn created(topic: &CreatableTopicResult) -> Result<CreatedTopic, Refusal> {
+fn created(topic: &CreatableTopicResult) -> Result<CreatedTopic, BrokerError> {
     check(topic.error_code, topic.error_message.as_deref())?;
     let configs: Vec<ConfigEntry> = topic.configs.iter().flatten().map(created_entry).collect();
     Ok(CreatedTopic {
@@ -367,12 +368,12 @@ fn describe<K>(
     response: &MetadataResponse,
     version: i16,
     key: impl Fn(&MetadataResponseTopic) -> Option<K>,
-) -> Read<K, TopicDescription> {
+) -> ItemResults<K, TopicDescription> {
     let cluster = MetadataCache::of(response, version);
     let described = response.topics.iter().filter_map(|topic| {
         let key = key(topic)?;
-        if let Err(refusal) = check(topic.error_code, None) {
-            return Some((key, Err(refusal)));
+        if let Err(error) = check(topic.error_code, None) {
+            return Some((key, Err(error)));
         }
         let name = own(topic.name.as_ref()?);
         let description = TopicDescription {

@@ -20,8 +20,8 @@ use milena_wire::{
 
 use super::{
     Admin, AdminError, Listed, Results,
-    ask::{Ask, Read, Told},
-    error::{Refusal, check},
+    call::{AdminCall, CallContext, ItemResults},
+    error::{BrokerError, check},
     own,
     route::Route,
 };
@@ -91,7 +91,7 @@ impl Admin {
             (None, None) => 0,
         };
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "transactions of broker",
             |id: &i32| Route::Broker(*id),
             move |_| ListTransactionsRequest {
@@ -101,19 +101,19 @@ impl Admin {
                 transactional_id_pattern: filter.pattern.clone(),
                 ..Default::default()
             },
-            |told: &Told<i32>, response: ListTransactionsResponse| {
+            |context: &CallContext<i32>, response: ListTransactionsResponse| {
                 check(response.error_code, None)?;
                 unknown_states(&response)?;
                 let listed = response.transaction_states.iter().map(|state| TransactionListing {
                     transactional_id: own(&state.transactional_id),
                     producer_id: state.producer_id,
                     state: own(&state.transaction_state),
-                    coordinator: told.node.id,
+                    coordinator: context.node.id,
                 });
-                told.all(&listed.collect::<Vec<_>>())
+                context.all(&listed.collect::<Vec<_>>())
             },
         );
-        let mut listed = Listed::of(self.ask(ask.version_min(version_min), brokers).await);
+        let mut listed = Listed::of(self.call(call.version_min(version_min), brokers).await);
         listed
             .found
             .sort_unstable_by(|a, b| a.transactional_id.cmp(&b.transactional_id));
@@ -125,21 +125,21 @@ impl Admin {
         &self,
         ids: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, TransactionDescription> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "transactional id",
             |id: &ByteString| Route::Transaction(id.clone()),
             |batch| DescribeTransactionsRequest {
                 transactional_ids: batch.keys.clone(),
                 ..Default::default()
             },
-            |told, response| {
+            |context, response| {
                 let states = response.transaction_states.iter();
                 Ok(states
-                    .map(|state| (own(&state.transactional_id), described(told, state)))
+                    .map(|state| (own(&state.transactional_id), described(context, state)))
                     .collect())
             },
         );
-        self.ask(ask, ids.into_iter().map(Into::into)).await
+        self.call(call, ids.into_iter().map(Into::into)).await
     }
 
     /// Ends an open transaction in one partition by an abort marker, behind the back of its coordinator. It is for
@@ -147,7 +147,7 @@ impl Admin {
     /// knows it, [fence its producer off](Self::fence_producers).
     pub async fn abort_transaction(&self, transaction: AbortTransaction) -> Result<(), AdminError> {
         let partition = transaction.partition.clone();
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "transaction in",
             |partition: &TopicPartition| Route::Leader(partition.clone()),
             move |_| WriteTxnMarkersRequest {
@@ -158,7 +158,7 @@ impl Admin {
         );
         // The leader has heard of a newer producer: the transaction has ended.
         let finals = &[ErrorCode::InvalidProducerEpoch, ErrorCode::TransactionCoordinatorFenced];
-        self.ask_one(ask.finals(finals), partition).await
+        self.call_one(call.finals(finals), partition).await
     }
 
     /// Fences off producers: what they have open is aborted, and they can go on no more. Gives the producer that the next
@@ -167,7 +167,7 @@ impl Admin {
         &self,
         ids: impl IntoIterator<Item = N>,
     ) -> Results<ByteString, FencedProducer> {
-        let ask = Ask::new(
+        let call = AdminCall::new(
             "transactional id",
             |id: &ByteString| Route::Transaction(id.clone()),
             |batch| InitProducerIdRequest {
@@ -178,31 +178,34 @@ impl Admin {
                 producer_epoch: -1,
                 ..Default::default()
             },
-            |told: &Told<ByteString>, response: InitProducerIdResponse| {
+            |context: &CallContext<ByteString>, response: InitProducerIdResponse| {
                 check(response.error_code, None)?;
-                told.all(&FencedProducer {
+                context.all(&FencedProducer {
                     producer_id: response.producer_id,
                     producer_epoch: response.producer_epoch,
                 })
             },
         );
-        self.ask(ask.one_by_one(), ids.into_iter().map(Into::into)).await
+        self.call(call.one_by_one(), ids.into_iter().map(Into::into)).await
     }
 }
 
 /// A state that the broker does not know matches nothing, which nobody would notice.
-fn unknown_states(response: &ListTransactionsResponse) -> Result<(), Refusal> {
+fn unknown_states(response: &ListTransactionsResponse) -> Result<(), BrokerError> {
     if response.unknown_state_filters.is_empty() {
         return Ok(());
     }
     let names: Vec<&str> = response.unknown_state_filters.iter().map(|name| &**name).collect();
-    Err(Refusal {
+    Err(BrokerError {
         code: ErrorCode::InvalidRequest,
         message: Some(format!("there is no state {}", names.join(", "))),
     })
 }
 
-fn described(told: &Told<ByteString>, state: &TransactionState) -> Result<TransactionDescription, Refusal> {
+fn described(
+    context: &CallContext<ByteString>,
+    state: &TransactionState,
+) -> Result<TransactionDescription, BrokerError> {
     check(state.error_code, None)?;
     let partitions = state.topics.iter().flat_map(|topic| {
         let name = own(&topic.topic);
@@ -212,7 +215,7 @@ fn described(told: &Told<ByteString>, state: &TransactionState) -> Result<Transa
             .map(move |number| TopicPartition::new(name.clone(), *number))
     });
     Ok(TransactionDescription {
-        coordinator: told.node.clone(),
+        coordinator: context.node.clone(),
         state: own(&state.transaction_state),
         producer_id: state.producer_id,
         producer_epoch: state.producer_epoch,
@@ -237,7 +240,7 @@ fn marker(transaction: &AbortTransaction) -> WritableTxnMarker {
     }
 }
 
-fn marked(response: &WriteTxnMarkersResponse) -> Read<TopicPartition, ()> {
+fn marked(response: &WriteTxnMarkersResponse) -> ItemResults<TopicPartition, ()> {
     let mut results = BTreeMap::new();
     for topic in response.markers.iter().flat_map(|marker| &marker.topics) {
         let name = own(&topic.name);

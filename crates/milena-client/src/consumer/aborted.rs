@@ -1,4 +1,4 @@
-//! Which batches belong to transactions that were aborted.
+//! Filter for the batches of aborted transactions (`isolation.level=read_committed`).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,10 +7,10 @@ use milena_wire::{
     records::{BatchHeader, ControlRecord, NO_PRODUCER, RecordSet},
 };
 
-/// The aborted transactions of one fetch, in the order in which they begin.
+/// The aborted transactions of one fetch, ordered by first offset.
 ///
-/// A broker names each with its producer and first offset. It ends with the producer's marker, so the batches must be shown
-/// here in order.
+/// The broker lists each with its producer and first offset. It ends at the producer's marker, so the batches must be
+/// passed in order.
 #[derive(Debug, Default)]
 pub(crate) struct AbortedTransactions {
     upcoming: VecDeque<(i64, i64)>,
@@ -31,7 +31,7 @@ impl AbortedTransactions {
         }
     }
 
-    /// Whether the records of this batch were taken back. Nothing behind the header needs to be looked at.
+    /// Whether this batch belongs to an aborted transaction. Only its header is needed.
     pub(crate) fn covers(&mut self, batch: &BatchHeader) -> bool {
         if batch.producer_id == NO_PRODUCER {
             return false;
@@ -45,7 +45,7 @@ impl AbortedTransactions {
         batch.attributes.is_transactional() && !batch.attributes.is_control() && self.open.contains(&batch.producer_id)
     }
 
-    /// A control batch: only a marker of an abort ends one.
+    /// Handles a control batch. Only an abort marker ends an aborted transaction.
     pub(crate) fn handle_control(&mut self, batch: &BatchHeader, records: &RecordSet) {
         let marker = records.get(0).and_then(|record| ControlRecord::parse(&record).ok());
         if let Some(ControlRecord::Abort { .. }) = marker {

@@ -1,4 +1,4 @@
-//! A consumer as applications see it, so that tests can put another one in its place.
+//! The consumer as traits, so that tests can replace it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use super::{
     PollError, RebalanceConsumer, RebalanceListener, SeekError, SubscribeError, WakeupHandle,
 };
 
-/// What is committed, or to be committed.
+/// Offsets to commit, or committed offsets, by partition.
 pub type Offsets = BTreeMap<TopicPartition, OffsetAndMetadata>;
 
-/// What applications and rebalance listeners do alike. [`RebalanceConsumer`] has the same methods, and says more about them.
+/// The operations of both applications and rebalance listeners. [`RebalanceConsumer`] documents the methods.
 pub trait RebalanceApi: Send {
     fn assignment(&self) -> BTreeSet<TopicPartition>;
     fn pause(&mut self, partitions: &[TopicPartition]) -> Result<(), SeekError>;
@@ -60,8 +60,7 @@ pub trait RebalanceApi: Send {
 
 /// A consumer. Code that takes any `C: ConsumerApi` can be tested without a broker.
 ///
-/// Whatever a [`RebalanceApi`] can do it does too, as it dereferences to one. The methods are those of [`Consumer`], which
-/// says more about them.
+/// It dereferences to a [`RebalanceApi`]. [`Consumer`] documents the methods.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,7 +74,7 @@ pub trait RebalanceApi: Send {
 /// }
 /// ```
 pub trait ConsumerApi: Send + DerefMut<Target = Self::Rebalancing> {
-    /// What listeners get.
+    /// The type that listeners receive.
     type Rebalancing: RebalanceApi;
 
     fn subscribe<T: Into<String>>(&mut self, topics: impl IntoIterator<Item = T>) -> Result<(), SubscribeError>;

@@ -1,10 +1,10 @@
-//! Assignors: who of a classic group reads which partitions.
+//! Assignors: the distribution of partitions in a group of the classic protocol.
 //!
-//! Kafka's four are chosen by `partition.assignment.strategy`. An [`Assignor`] of one's own is given to
-//! [`Consumer::with_assignors`](super::Consumer::with_assignors), in all members of the group. It runs in one of them, the
-//! leader. In the other protocol (`group.protocol=consumer`) the broker assigns.
+//! Kafka's four are selected by `partition.assignment.strategy`. A custom [`Assignor`] is passed to
+//! [`Consumer::with_assignors`](super::Consumer::with_assignors) in all members of the group. It runs in one of them,
+//! the leader. With `group.protocol=consumer` the broker assigns.
 //!
-//! This one gives members partitions in proportion to their weights:
+//! This one distributes partitions in proportion to the weights of the members:
 //!
 //! ```
 //! use milena_client::consumer::assignor::{

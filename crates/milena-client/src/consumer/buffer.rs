@@ -1,4 +1,4 @@
-//! What is fetched and not handed out yet, under one budget of bytes.
+//! Completed fetches that were not polled yet, under one byte budget.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,23 +7,23 @@ use milena_machines::{
     fetch::{PositionEpoch, Positions},
 };
 
-use super::fetched::{End, Fetched};
+use super::completed_fetch::{CompletedFetch, FetchEnd};
 
-/// The queue between the connections and `poll`. The budget covers what waits here and what has been asked for.
+/// The queue between the connections and `poll`. The budget covers completed fetches and fetches in flight.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     budget: usize,
-    /// Asked for and not answered.
+    /// Bytes of fetches in flight.
     reserved: usize,
-    /// Here, or in the hands of `poll`.
-    held: usize,
-    /// How many are in the hands of `poll`.
-    in_hand: usize,
-    queue: VecDeque<Fetched>,
+    /// Bytes of completed fetches, including those taken by `poll`.
+    buffered: usize,
+    /// Number of completed fetches taken by `poll`.
+    taken: usize,
+    queue: VecDeque<CompletedFetch>,
     by_partition: BTreeMap<TopicPartition, usize>,
 }
 
-/// A fetch that could bring less than this is not worth its way.
+/// A fetch for fewer bytes is not worth a request.
 const WORTH_FETCHING: usize = 64 * 1024;
 
 impl Buffer {
@@ -31,64 +31,64 @@ impl Buffer {
         Self {
             budget,
             reserved: 0,
-            held: 0,
-            in_hand: 0,
+            buffered: 0,
+            taken: 0,
             queue: VecDeque::new(),
             by_partition: BTreeMap::new(),
         }
     }
 
-    /// Sets up to `wanted` bytes aside for one fetch of `fetches` that may begin now; `None` if the budget is used up.
+    /// Reserves up to `requested` bytes for one of `fetches` fetches; `None` if the budget is exhausted.
     ///
-    /// A budget below [`WORTH_FETCHING`] still lets one fetch through when nothing else is there.
-    pub(crate) fn reserve(&mut self, wanted: usize, fetches: usize) -> Option<usize> {
-        let used = self.held + self.reserved;
+    /// A budget below [`WORTH_FETCHING`] still allows one fetch when nothing else is buffered.
+    pub(crate) fn reserve(&mut self, requested: usize, fetches: usize) -> Option<usize> {
+        let used = self.buffered + self.reserved;
         let share = self.budget.saturating_sub(used) / fetches.max(1);
-        // One fetch never takes all: while its records are read, the next is on its way.
+        // One fetch never takes the whole budget, so that the next is in flight while its records are read.
         let share = share.min(self.budget / 2);
-        if share < WORTH_FETCHING.min(wanted) && used > 0 {
+        if share < WORTH_FETCHING.min(requested) && used > 0 {
             return None;
         }
-        let reserved = wanted.min(share.max(1));
+        let reserved = requested.min(share.max(1));
         self.reserved += reserved;
         Some(reserved)
     }
 
-    /// The fetch was answered, or never will be.
+    /// Returns the reservation of a fetch that is over.
     pub(crate) fn unreserve(&mut self, bytes: usize) {
         self.reserved = self.reserved.saturating_sub(bytes);
     }
 
-    pub(crate) fn push(&mut self, fetched: Fetched) {
-        self.held += fetched.bytes;
-        *self.by_partition.entry(fetched.partition.clone()).or_default() += fetched.bytes;
-        self.queue.push_back(fetched);
+    pub(crate) fn push(&mut self, completed: CompletedFetch) {
+        self.buffered += completed.bytes;
+        *self.by_partition.entry(completed.partition.clone()).or_default() += completed.bytes;
+        self.queue.push_back(completed);
     }
 
-    /// Puts back what was taken and not handed out to its end: it comes next.
-    pub(crate) fn put_back(&mut self, fetched: Fetched) {
-        self.in_hand = self.in_hand.saturating_sub(1);
-        self.queue.push_front(fetched);
+    /// Returns a fetch that was taken and not delivered completely. It is the next to deliver.
+    pub(crate) fn put_back(&mut self, completed: CompletedFetch) {
+        self.taken = self.taken.saturating_sub(1);
+        self.queue.push_front(completed);
     }
 
-    /// What was taken is handed out to its end, or will never be.
-    pub(crate) fn finish(&mut self, fetched: &Fetched) {
-        self.in_hand = self.in_hand.saturating_sub(1);
-        self.release(fetched);
+    /// Removes a fetch that was taken, after it was delivered or discarded.
+    pub(crate) fn finish(&mut self, completed: &CompletedFetch) {
+        self.taken = self.taken.saturating_sub(1);
+        self.release(completed);
     }
 
-    /// The next that may be handed out. What is stale is dropped; what is paused stays.
-    pub(crate) fn take(&mut self, positions: &Positions) -> Option<Fetched> {
-        let mut place = 0;
-        while let Some(fetched) = self.queue.get(place) {
-            match positions.deliverable(&fetched.partition, fetched.turn) {
+    /// Takes the next fetch to deliver. Stale ones are dropped; those of paused partitions stay.
+    pub(crate) fn take(&mut self, positions: &Positions) -> Option<CompletedFetch> {
+        let mut index = 0;
+        while let Some(completed) = self.queue.get(index) {
+            match positions.deliverable(&completed.partition, completed.epoch) {
                 Some(true) => {
-                    self.in_hand += 1;
-                    return self.queue.remove(place);
+                    self.taken += 1;
+                    return self.queue.remove(index);
                 }
-                Some(false) => place += 1,
+                Some(false) => index += 1,
                 None => {
-                    if let Some(stale) = self.queue.remove(place) {
+                    if let Some(stale) = self.queue.remove(index) {
                         self.release(&stale);
                     }
                 }
@@ -97,60 +97,65 @@ impl Buffer {
         None
     }
 
-    /// The one that comes next, if it may be handed out and has more than `count` records decoded.
-    pub(crate) fn first_decoded(&mut self, positions: &Positions, count: usize) -> Option<&mut Fetched> {
+    /// The next fetch, if it may be delivered and has more than `count` decoded records.
+    pub(crate) fn first_decoded(&mut self, positions: &Positions, count: usize) -> Option<&mut CompletedFetch> {
         let first = self.queue.front_mut().filter(|first| first.decoded() > count)?;
-        (positions.deliverable(&first.partition, first.turn) == Some(true)).then_some(first)
+        (positions.deliverable(&first.partition, first.epoch) == Some(true)).then_some(first)
     }
 
-    fn release(&mut self, fetched: &Fetched) {
-        self.held = self.held.saturating_sub(fetched.bytes);
-        if let Some(bytes) = self.by_partition.get_mut(&fetched.partition) {
-            *bytes = bytes.saturating_sub(fetched.bytes);
+    fn release(&mut self, completed: &CompletedFetch) {
+        self.buffered = self.buffered.saturating_sub(completed.bytes);
+        if let Some(bytes) = self.by_partition.get_mut(&completed.partition) {
+            *bytes = bytes.saturating_sub(completed.bytes);
             if *bytes == 0 {
-                self.by_partition.remove(&fetched.partition);
+                self.by_partition.remove(&completed.partition);
             }
         }
     }
 
-    /// Drops what is stale.
+    /// Drops stale fetches.
     pub(crate) fn retain_current(&mut self, positions: &Positions) {
         let queue = std::mem::take(&mut self.queue);
-        for fetched in queue {
-            if positions.deliverable(&fetched.partition, fetched.turn).is_some() {
-                self.queue.push_back(fetched);
+        for completed in queue {
+            if positions.deliverable(&completed.partition, completed.epoch).is_some() {
+                self.queue.push_back(completed);
             } else {
-                self.release(&fetched);
+                self.release(&completed);
             }
         }
     }
 
-    /// Whether nothing that is here can be handed out, and nothing more is on its way.
+    /// Whether everything buffered is paused, and nothing is in flight.
     pub(crate) fn is_full_of_paused(&self, positions: &Positions) -> bool {
         let mut queue = self.queue.iter();
-        let is_paused = |fetched: &Fetched| positions.deliverable(&fetched.partition, fetched.turn) == Some(false);
-        self.reserved == 0 && self.in_hand == 0 && queue.all(is_paused)
+        let is_paused =
+            |completed: &CompletedFetch| positions.deliverable(&completed.partition, completed.epoch) == Some(false);
+        self.reserved == 0 && self.taken == 0 && queue.all(is_paused)
     }
 
-    /// Lets go of the partition that takes most. It must be read again from where it stands.
+    /// Drops the fetches of the partition with the most bytes. The caller must refetch it from its position.
     pub(crate) fn evict_largest(&mut self) -> Option<(TopicPartition, PositionEpoch)> {
         let (partition, _) = self.by_partition.iter().max_by_key(|(_, bytes)| **bytes)?;
         let partition = partition.clone();
-        let turn = self.queue.iter().find(|fetched| fetched.partition == partition)?.turn;
-        for fetched in std::mem::take(&mut self.queue) {
-            if fetched.partition == partition {
-                self.release(&fetched);
+        let epoch = self
+            .queue
+            .iter()
+            .find(|completed| completed.partition == partition)?
+            .epoch;
+        for completed in std::mem::take(&mut self.queue) {
+            if completed.partition == partition {
+                self.release(&completed);
             } else {
-                self.queue.push_back(fetched);
+                self.queue.push_back(completed);
             }
         }
-        Some((partition, turn))
+        Some((partition, epoch))
     }
 
-    /// Whether something is to be told of the partition before more of it is read.
+    /// Whether the partition has an end to report before more of it is fetched.
     pub(crate) fn ends(&self, partition: &TopicPartition) -> bool {
         let mut queue = self.queue.iter();
-        queue.any(|fetched| *fetched.end() != End::Open && fetched.partition == *partition)
+        queue.any(|completed| *completed.end() != FetchEnd::Open && completed.partition == *partition)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -167,18 +172,18 @@ mod tests {
     use milena_machines::fetch::{Position, ResetPolicy};
     use milena_wire::records::{BatchBuilder, BatchOptions, Batches, NewRecord};
 
-    use super::*;
+    use super::{super::completed_fetch::FetchOrigin, *};
 
     const KB: usize = 1024;
 
-    fn place(partition: i32) -> TopicPartition {
+    fn orders(partition: i32) -> TopicPartition {
         TopicPartition::new("orders", partition)
     }
 
-    /// Positions of which partitions 0 and 1 are read, and their turns.
-    fn reading() -> (Positions, Vec<PositionEpoch>) {
+    /// Positions with the partitions 0 and 1 assigned, and their epochs.
+    fn assigned() -> (Positions, Vec<PositionEpoch>) {
         let mut positions = Positions::new(ResetPolicy::Earliest, false, 100);
-        positions.assign([place(0), place(1)]);
+        positions.assign([orders(0), orders(1)]);
         let resets = positions.poll_resets(0);
         for reset in &resets {
             positions.handle_reset(&reset.partition, reset.epoch, Position::at(0));
@@ -186,7 +191,7 @@ mod tests {
         (positions, resets.iter().map(|reset| reset.epoch).collect())
     }
 
-    fn fetched(partition: i32, turn: PositionEpoch, bytes: usize) -> Fetched {
+    fn completed(partition: i32, epoch: PositionEpoch, bytes: usize) -> CompletedFetch {
         let mut batch = BatchBuilder::new(BatchOptions::default());
         let value = vec![0; bytes];
         let record = NewRecord {
@@ -196,12 +201,12 @@ mod tests {
             headers: &[],
         };
         batch.append(&record).unwrap();
-        Fetched::new(
-            (place(partition), turn),
-            Position::at(0),
-            Batches::new(batch.finish()),
-            None,
-        )
+        let origin = FetchOrigin {
+            partition: orders(partition),
+            epoch,
+            position: Position::at(0),
+        };
+        CompletedFetch::new(origin, Batches::new(batch.finish()), None)
     }
 
     #[test]
@@ -230,36 +235,36 @@ mod tests {
 
     #[test]
     fn records_come_in_order_stale_ones_go_and_paused_ones_stay() {
-        let (mut positions, turns) = reading();
+        let (mut positions, epochs) = assigned();
         let mut buffer = Buffer::new(1_000 * KB);
-        buffer.push(fetched(0, turns[0], 10));
-        buffer.push(fetched(1, turns[1], 10));
-        positions.pause(&place(0), true);
+        buffer.push(completed(0, epochs[0], 10));
+        buffer.push(completed(1, epochs[1], 10));
+        positions.pause(&orders(0), true);
         let taken = buffer.take(&positions).unwrap();
-        assert_eq!(taken.partition, place(1));
+        assert_eq!(taken.partition, orders(1));
         buffer.put_back(taken);
-        assert_eq!(buffer.take(&positions).map(|taken| taken.partition), Some(place(1)));
+        assert_eq!(buffer.take(&positions).map(|taken| taken.partition), Some(orders(1)));
         assert!(buffer.take(&positions).is_none());
-        positions.pause(&place(0), false);
-        positions.seek(&place(0), Position::at(7));
+        positions.pause(&orders(0), false);
+        positions.seek(&orders(0), Position::at(7));
         assert!(buffer.take(&positions).is_none());
-        assert_eq!(buffer.bytes_of(&place(0)), 0, "what is stale is not counted any more");
+        assert_eq!(buffer.bytes_of(&orders(0)), 0, "what is stale is not counted any more");
     }
 
     #[test]
     fn paused_records_make_room_only_when_nothing_else_can() {
-        let (mut positions, turns) = reading();
+        let (mut positions, epochs) = assigned();
         let mut buffer = Buffer::new(100 * KB);
-        buffer.push(fetched(0, turns[0], 80 * KB));
-        buffer.push(fetched(1, turns[1], 10));
+        buffer.push(completed(0, epochs[0], 80 * KB));
+        buffer.push(completed(1, epochs[1], 10));
         assert_eq!(buffer.reserve(50 * KB, 1), None);
-        positions.pause(&place(0), true);
+        positions.pause(&orders(0), true);
         assert!(!buffer.is_full_of_paused(&positions), "the other can be handed out");
         let other = buffer.take(&positions).unwrap();
         assert!(!buffer.is_full_of_paused(&positions), "it is being handed out");
         buffer.finish(&other);
         assert!(buffer.is_full_of_paused(&positions));
-        assert_eq!(buffer.evict_largest(), Some((place(0), turns[0])));
+        assert_eq!(buffer.evict_largest(), Some((orders(0), epochs[0])));
         assert_eq!(buffer.reserve(50 * KB, 1), Some(50 * KB));
     }
 }

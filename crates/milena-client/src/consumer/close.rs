@@ -1,4 +1,4 @@
-//! The end of a consumer.
+//! Closing a consumer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,17 +9,16 @@ use super::{
     Consumer,
     error::{CommitError, PollError},
     group::{Group, committable},
-    shared::Shared,
+    shared::ConsumerShared,
 };
 use crate::io;
 
-/// How to close.
+/// Options of [`Consumer::close_with`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseOptions {
-    /// How long brokers may take; the listener's time does not count.
+    /// Limit for the brokers; the time of the listener does not count.
     pub timeout: Duration,
-    /// Whether the group hears of it: a dynamic member leaves unless told otherwise, a static one stays and is expected
-    /// back.
+    /// Whether to leave the group. By default a dynamic member leaves; a static one stays and is expected back.
     pub leave: Leave,
 }
 
@@ -32,47 +31,48 @@ impl Default for CloseOptions {
     }
 }
 
-/// What went wrong while closing. The consumer is closed all the same.
+/// An error while closing. The consumer is closed nevertheless.
 #[derive(Debug, thiserror::Error)]
 pub enum CloseError {
     #[error("closed, but positions were not committed: {0}")]
     Commit(#[from] CommitError),
-    #[error("closed, but: {0}")]
+    #[error("closed, but leaving the group failed: {0}")]
     Leave(#[from] PollError),
 }
 
-/// How long a consumer that was dropped goes on in the background.
+/// Limit for the background work of a dropped consumer.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Consumer {
-    /// Commits positions if commits are automatic, lets the listener hear what goes, leaves the group, waits for commits
-    /// under way, and frees all connections. All of it is done even if a part fails; the first failure is returned.
+    /// Closes the consumer and returns the first failure. It commits positions with `enable.auto.commit`, calls the
+    /// listener, leaves the group, waits for commits in flight, and closes all connections. A failure does not stop the
+    /// remaining steps.
     ///
-    /// In the middle of a rebalance positions cannot be committed: then this waits for its end first.
+    /// During a rebalance positions cannot be committed, so this waits for its end first.
     pub async fn close(self) -> Result<(), CloseError> {
         self.close_with(CloseOptions::default()).await
     }
 
-    /// The same with a deadline and a way to leave.
+    /// As [`close`](Self::close), with a timeout and a way to leave.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, what is left of it happens in the background, as if the consumer had been dropped.
+    /// If the future is dropped, the remaining steps happen in the background, as after a drop of the consumer.
     pub async fn close_with(mut self, options: CloseOptions) -> Result<(), CloseError> {
         let deadline = Instant::now().checked_add(options.timeout);
         let committed = self.commit_before_close(options.timeout).await;
         let left = self.leave_group(options.leave).await;
-        self.parts.shared.wait_until_gone(deadline).await;
-        self.tell_commits();
-        self.parts.shared.close_sessions();
-        self.parts.shared.shut_down();
+        self.inner.shared.wait_until_gone(deadline).await;
+        self.report_commits();
+        self.inner.shared.close_sessions();
+        self.inner.shared.shut_down();
         committed?;
         left?;
         Ok(())
     }
 
     async fn commit_before_close(&mut self, timeout: Duration) -> Result<(), CommitError> {
-        let shared = Arc::clone(&self.parts.shared);
+        let shared = Arc::clone(&self.inner.shared);
         if !shared.config.enable_auto_commit {
             return Ok(());
         }
@@ -84,13 +84,13 @@ impl Consumer {
             if offsets.is_empty() {
                 return Ok(());
             }
-            // Nobody can commit in the middle of a rebalance. It goes on without the application.
+            // Commits fail during a rebalance. The rebalance continues without the application.
             shared.wait_while(deadline, is_rebalancing).await;
             let left = deadline.map_or(timeout, |deadline| deadline.saturating_duration_since(Instant::now()));
             let left_ms = i64::try_from(left.as_millis()).unwrap_or(i64::MAX);
             let deadline_ms = io::now_ms().saturating_add(left_ms);
             match self.start_commit(offsets, CommitMode::Last { deadline_ms })?.await {
-                // Another one began before the commit was there.
+                // Another rebalance started before the commit arrived.
                 Err(error) if error.is_rebalance() && !left.is_zero() => {}
                 Err(error) => return error.without_gone_topics(),
                 Ok(()) => return Ok(()),
@@ -98,46 +98,46 @@ impl Consumer {
         }
     }
 
-    /// Tells the listener what goes, then the group.
+    /// Calls the listener for the assigned partitions, then leaves the group.
     pub(super) async fn leave_group(&mut self, how: Leave) -> Result<(), PollError> {
         let mut outcome = Ok(());
         {
-            let mut core = self.parts.shared.core();
+            let mut core = self.inner.shared.core();
             let Some(group) = &mut core.group else {
                 return Ok(());
             };
             group.member.leave(io::now_ms(), how);
-            group.trouble = None;
-            self.parts.shared.drive_locked(&mut core, io::now_ms());
+            group.coordinator_error = None;
+            self.inner.shared.drive_locked(&mut core, io::now_ms());
         }
         loop {
             let event = self
-                .parts
+                .inner
                 .shared
                 .core()
                 .group
                 .as_ref()
                 .and_then(|group| group.event.clone());
             let Some(event) = event else { break };
-            let told = self.run_event(event).await;
-            outcome = outcome.and(told);
+            let event_outcome = self.run_event(event).await;
+            outcome = outcome.and(event_outcome);
         }
         outcome
     }
 }
 
-impl Shared {
-    /// Waits until the group has heard that we leave, and commits are answered.
+impl ConsumerShared {
+    /// Waits until the leave request and all commits have responses.
     async fn wait_until_gone(&self, deadline: Option<Instant>) {
         self.wait_while(deadline, |group| !group.member.is_gone() || group.offsets.has_commits())
             .await;
     }
 
-    /// Waits as long as something holds of the group, up to the deadline.
+    /// Waits while the condition holds, up to the deadline.
     async fn wait_while(&self, deadline: Option<Instant>, holds: impl Fn(&Group) -> bool) {
         while self.core().group.as_ref().is_some_and(&holds) {
             let Some(deadline) = deadline else {
-                self.bell().rung().await;
+                self.signal().notified().await;
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
@@ -147,13 +147,13 @@ impl Shared {
             let deadline_ms = io::now_ms().saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
             let sleep = self.io.sleep_until(deadline_ms);
             tokio::select! {
-                () = self.bell().rung() => {}
+                () = self.signal().notified() => {}
                 () = sleep => return,
             }
         }
     }
 
-    /// What is left to do when nobody is there to hear of it.
+    /// Closes a consumer that was dropped, without its listener.
     async fn close_in_background(self: Arc<Self>) {
         let deadline = Instant::now().checked_add(DROP_TIMEOUT);
         if self.config.enable_auto_commit {
@@ -200,7 +200,7 @@ fn is_rebalancing(group: &Group) -> bool {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        let shared = Arc::clone(&self.parts.shared);
+        let shared = Arc::clone(&self.inner.shared);
         if !shared.core().closed {
             let io = shared.io.clone();
             io.spawn(shared.close_in_background());

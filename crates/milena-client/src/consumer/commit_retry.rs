@@ -1,51 +1,50 @@
-//! Asynchronous commits that are tried again while they are the newest.
+//! Retries of asynchronous commits.
 //!
-//! A commit that is sent again after a newer one would move the group back. So every commit has a sequence number, and a
-//! failed one is tried again only if its number is still the last.
+//! A retry after a newer commit would move the group back. Every commit has a sequence number, and a failed one is
+//! retried only while its number is the newest.
 
 use milena_machines::member::OffsetError;
 use tokio::sync::oneshot;
 
 use super::{api::Offsets, group::CommitResults, notices::first_error};
 
-/// The newest commit of a member, and the retry that waits. It knows no clock.
+/// The newest sequence number of a member, and the retry that is waiting. It has no clock.
 #[derive(Debug, Default)]
 pub(super) struct CommitRetries {
     sequence: u64,
-    waiting: Option<Waiting>,
+    waiting: Option<PendingRetry>,
 }
 
-/// A commit that may be tried again.
+/// A commit that may be retried.
 #[derive(Debug)]
 pub(super) struct RetriedCommit {
     pub(super) sequence: u64,
-    /// It is not tried again after this.
+    /// The time of the last retry.
     pub(super) deadline_ms: i64,
     pub(super) offsets: Offsets,
     pub(super) done: oneshot::Sender<CommitResults>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingRetry {
     due_ms: i64,
     commit: RetriedCommit,
-    /// Of the last attempt.
+    /// The results of the last attempt.
     results: CommitResults,
 }
 
 impl CommitRetries {
-    /// A new commit begins. Returns its sequence number. An older one that waits is over: it has the result of its last
-    /// attempt.
+    /// Starts a new commit and returns its sequence number. A waiting retry ends with the results of its last attempt.
     pub(super) fn handle_new(&mut self) -> u64 {
         self.sequence += 1;
         if let Some(waiting) = self.waiting.take() {
-            // A commit that was overtaken and is not waited for needs no line.
+            // An overtaken commit without an observer is not logged.
             let _ = waiting.commit.done.send(waiting.results);
         }
         self.sequence
     }
 
-    /// An attempt is over. Takes the commit if it is to be tried again; otherwise returns it with its results.
+    /// Handles the results of an attempt. Keeps the commit for a retry, or returns it with its results.
     pub(super) fn handle_results(
         &mut self,
         now_ms: i64,
@@ -62,7 +61,7 @@ impl CommitRetries {
         if first_error(&results).is_none() || !is_retriable || !is_newest || due_ms >= commit.deadline_ms {
             return Some((commit, results));
         }
-        self.waiting = Some(Waiting {
+        self.waiting = Some(PendingRetry {
             due_ms,
             commit,
             results,
@@ -70,7 +69,7 @@ impl CommitRetries {
         None
     }
 
-    /// The commit that is to be sent again now.
+    /// Takes the commit to send again now.
     pub(super) fn poll_commit(&mut self, now_ms: i64) -> Option<RetriedCommit> {
         let due = self.waiting.take_if(|waiting| waiting.due_ms <= now_ms)?;
         Some(due.commit)
@@ -137,7 +136,7 @@ mod tests {
         assert!(retries.handle_results(0, BACKOFF_MS, first, lost()).is_none());
         let (second, _) = commit(&mut retries);
         assert!(retries.poll_commit(i64::MAX).is_none());
-        assert_eq!(results.try_recv().unwrap(), lost(), "it is told why");
+        assert_eq!(results.try_recv().unwrap(), lost(), "the results of the last attempt");
         let (third, _) = commit(&mut retries);
         assert!(
             retries.handle_results(0, BACKOFF_MS, second, lost()).is_some(),

@@ -1,4 +1,4 @@
-//! What the calls of a consumer can fail with. One type for each kind of call; a variant is a fact, and says what to do.
+//! Errors of the consumer: one type per kind of call.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use milena_wire::{errors::ErrorCode, records::BatchError};
 use super::listener::ListenerError;
 use crate::{config::ConfigErrors, metadata::MetadataCache, net::CallError};
 
-/// Why a consumer cannot be made.
+/// The reason why a consumer cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NewConsumerError {
     #[error("{0}")]
@@ -24,60 +24,58 @@ pub enum NewConsumerError {
     Io(String),
 }
 
-/// Why a subscription is refused.
+/// The reason why a subscription is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    #[error(
-        "subscriptions to topics, by pattern, and partitions assigned by hand exclude each other: unsubscribe first"
-    )]
+    #[error("subscriptions by topic, by pattern, and manual assignment exclude each other; unsubscribe first")]
     Exclusive,
-    #[error("a subscription needs a group: set group.id, or assign partitions by hand")]
+    #[error("a subscription needs a group; set group.id, or assign partitions manually")]
     NoGroup,
-    #[error("a topic's name is empty")]
+    #[error("a topic name is empty")]
     EmptyTopic,
-    #[error("partition {partition} of {topic} has a negative number")]
+    #[error("partition {partition} of {topic} is negative")]
     NegativePartition { topic: String, partition: i32 },
     #[error("the pattern {pattern:?} is not a regular expression: {reason}")]
     BadPattern { pattern: String, reason: String },
-    #[error("a pattern that the broker matches needs group.protocol=consumer")]
+    #[error("a broker pattern needs group.protocol=consumer")]
     NeedsConsumerProtocol,
 }
 
-/// What goes wrong with the group.
+/// An error of the group.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum GroupError {
-    /// The membership failed. Unless it is fatal, the consumer tries again by itself.
+    /// The membership failed. Unless it is fatal, the consumer retries.
     #[error(transparent)]
     Member(#[from] MemberError),
     #[error("the coordinator of the group cannot be found: {0}")]
     Coordinator(String),
 }
 
-/// Why `poll` returns no records. After every one of these `poll` can be called again.
+/// The reason why `poll` returns no records. After any of these, `poll` can be called again.
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
     /// [`WakeupHandle::wakeup`](super::WakeupHandle::wakeup) was called.
-    #[error("somebody has woken the consumer up")]
+    #[error("poll interrupted by wakeup()")]
     Wakeup,
-    #[error("nothing is subscribed and nothing is assigned: subscribe or assign first")]
+    #[error("no subscription and no assignment; subscribe or assign first")]
     NotSubscribed,
-    /// The application must decide where to read on.
+    /// The application must choose a position, or fix access rights.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The position stands before the batch that cannot be read. The next `poll` reads it again; seek to go past it.
-    #[error("{partition} cannot be read at offset {offset}: {problem}; seek to offset {next_offset} to go past it")]
+    /// The position is before the unreadable batch. The next `poll` reads it again; seek to skip it.
+    #[error("{partition} cannot be read at offset {offset}: {problem}; seek to offset {next_offset} to skip it")]
     Unreadable {
         partition: TopicPartition,
         offset: i64,
-        /// The first offset behind the batch, by its header. If that is damaged too, the offset after `offset`.
+        /// The offset after the batch, from its header. If the header is damaged too, `offset + 1`.
         next_offset: i64,
         problem: String,
     },
     #[error(transparent)]
     Group(#[from] GroupError),
-    #[error("the topic {topic} cannot be used: {code}")]
+    #[error("topic {topic} is unavailable: {code}")]
     Topic { topic: String, code: ErrorCode },
-    /// What the rebalance listener returned. The change itself stands.
+    /// The error of the rebalance listener. The assignment has changed nevertheless.
     #[error("the rebalance listener failed: {0}")]
     Listener(ListenerError),
     #[error("the consumer is closed")]
@@ -95,12 +93,12 @@ impl PollError {
     }
 }
 
-/// Why offsets were not committed.
+/// The reason why offsets were not committed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CommitError {
-    #[error("there is no group to commit to: set group.id")]
+    #[error("no group to commit to; set group.id")]
     NoGroup,
-    /// Each partition that failed, and why. Those that are not here were committed.
+    /// The partitions that failed. The other offsets were committed.
     #[error("{}", describe(.0))]
     Partitions(BTreeMap<TopicPartition, OffsetError>),
     #[error("offset {offset} of {partition} is negative")]
@@ -121,7 +119,7 @@ impl CommitError {
         matches!(self, Self::Partitions(failed) if failed.values().all(retriable))
     }
 
-    /// What is left of it if it does not matter that topics are gone.
+    /// Ignores partitions of deleted topics.
     pub(super) fn without_gone_topics(self) -> Result<(), Self> {
         let Self::Partitions(mut failed) = self else {
             return Err(self);
@@ -135,7 +133,7 @@ impl CommitError {
         }
     }
 
-    /// Whether it failed because the group was in the middle of a rebalance.
+    /// Whether it failed because of a rebalance.
     pub(super) fn is_rebalance(&self) -> bool {
         let is_rebalance = |error: &OffsetError| matches!(error, OffsetError::RebalanceInProgress);
         matches!(self, Self::Partitions(failed) if failed.values().any(is_rebalance))
@@ -155,7 +153,7 @@ fn describe(failed: &BTreeMap<TopicPartition, OffsetError>) -> String {
     }
 }
 
-/// A partition that the consumer does not have.
+/// The reason why a position cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SeekError {
     #[error("{0} is not assigned to this consumer")]
@@ -164,25 +162,25 @@ pub enum SeekError {
     NegativeOffset { partition: TopicPartition, offset: i64 },
 }
 
-/// Why offsets cannot be told.
+/// The reason why offsets cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OffsetsError {
     #[error("{0} is not assigned to this consumer")]
     NotAssigned(TopicPartition),
-    #[error("there is no group whose offsets could be told: set group.id")]
+    #[error("no group, so there are no committed offsets; set group.id")]
     NoGroup,
-    #[error("a time before 1970 was asked for: {timestamp}")]
+    #[error("timestamp {timestamp} is negative")]
     NegativeTime { timestamp: i64 },
-    #[error("there was no answer in time about {partitions}{}", because(.cause))]
+    #[error("offset query for {partitions} timed out{}", because(.cause))]
     TimedOut { partitions: String, cause: Option<String> },
-    #[error("{partition} has no leader at the moment{}", because(.cause))]
+    #[error("{partition} has no leader{}", because(.cause))]
     NoLeader {
         partition: TopicPartition,
         cause: Option<String>,
     },
-    #[error("the broker refused to tell the offsets of {partition}: {code}")]
+    #[error("offset query for {partition} failed: {code}")]
     Broker { partition: TopicPartition, code: ErrorCode },
-    #[error("the offset of {partition} cannot be told: {error}")]
+    #[error("the committed offset of {partition} is unavailable: {error}")]
     Committed {
         partition: TopicPartition,
         error: OffsetError,
@@ -226,12 +224,12 @@ impl OffsetsError {
     }
 }
 
-/// Why topics cannot be told.
+/// The reason why topics cannot be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopicsError {
-    #[error("no broker has told the topics within {timeout_ms} ms (default.api.timeout.ms): {cause}")]
+    #[error("topic query timed out after {timeout_ms} ms (default.api.timeout.ms): {cause}")]
     TimedOut { timeout_ms: i32, cause: String },
-    #[error("the topic {topic} cannot be used: {code}")]
+    #[error("topic {topic} is unavailable: {code}")]
     Topic { topic: ByteString, code: ErrorCode },
     #[error("{0}")]
     Connection(String),

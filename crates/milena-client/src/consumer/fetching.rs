@@ -1,4 +1,4 @@
-//! Fetches: when to send one, and what to do with its answer. All of it runs on the io thread or in a moment of `poll`.
+//! Fetches: when to send one, and the handling of its response. Runs on the io thread and inside `poll`.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use milena_machines::{
     fetch::{FetchErrorAction, FetchFrom, FetchSession, Fetchable, Position, PositionEpoch, SessionPartition},
 };
 use milena_wire::{
+    Uuid,
     api::versions,
     errors::ErrorCode,
     messages::{
@@ -19,17 +20,17 @@ use milena_wire::{
 use super::{
     aborted::AbortedTransactions,
     buffer::Buffer,
-    fetched::{End, Fetched, look_over},
-    shared::{Core, Shared},
+    completed_fetch::{CompletedFetch, FetchEnd, FetchOrigin, scan_headers},
+    shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
     config::IsolationLevel,
     io,
     metadata::{Broker, LeaderHint, MetadataCache, Refresh},
-    net::{Answer, CallError, SendOptions},
+    net::{ApiResponse, CallError, SendOptions},
 };
 
-/// What is under way to one broker.
+/// The fetch session with one broker.
 #[derive(Debug, Default)]
 pub(crate) struct NodeFetch {
     session: FetchSession<PositionEpoch>,
@@ -38,19 +39,19 @@ pub(crate) struct NodeFetch {
 }
 
 impl NodeFetch {
-    /// When it may be asked again, if that is not now.
+    /// The time of the next fetch, if it is in the future.
     pub(super) fn next_retry(&self, now_ms: i64) -> Option<i64> {
         Some(self.retry_at_ms).filter(|at_ms| *at_ms > now_ms)
     }
 }
 
-/// Brokers may wait so long for records, whoever else wants something of them.
+/// The minimum of `max_wait_ms`.
 const WAIT_MS_MIN: i32 = 5;
 
-impl Shared {
-    /// Sends a fetch to each broker that has none to answer, as far as the budget goes. What is buffered does not keep the
-    /// next from being asked for.
-    pub(super) fn send_fetches(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+impl ConsumerShared {
+    /// Sends a fetch to each broker without one in flight, within the byte budget. The next fetch does not wait until
+    /// the buffer is empty.
+    pub(super) fn send_fetches(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let cluster = self.metadata.cache();
         let mut ready = vec![];
         for node in cluster.brokers().map(|broker| broker.id) {
@@ -58,7 +59,7 @@ impl Shared {
             if core.nodes.get(&node).is_some_and(busy) {
                 continue;
             }
-            let Core { positions, buffer, .. } = &mut *core;
+            let ConsumerCore { positions, buffer, .. } = &mut *core;
             let leader = |partition: &TopicPartition| fetch_from(&cluster, partition);
             let fetchable = positions.fetchable(now_ms, node, leader, |partition| self.wants_more(buffer, partition));
             if !fetchable.is_empty() {
@@ -75,15 +76,16 @@ impl Shared {
         }
     }
 
-    /// At most one fetch of a partition is buffered while the next is asked for: so no partition takes the budget of all.
+    /// Whether more of a partition should be fetched. One completed fetch may be buffered while the next is in flight,
+    /// so that no partition takes the whole budget.
     fn wants_more(&self, buffer: &Buffer, partition: &TopicPartition) -> bool {
         buffer.bytes_of(partition) <= self.partition_bytes() && !buffer.ends(partition)
     }
 
-    /// How long a broker may wait for records. As long as it does it cannot be asked for partitions that are left out now,
-    /// because they are paused or have enough in the buffer. So it waits no longer than they have been left out: when their
-    /// time comes they wait twice as long at most, and one that is left out for long does not cost many requests.
-    fn wait_ms(&self, core: &Core, now_ms: i64, node: i32) -> i32 {
+    /// The time that a broker may wait for records. Partitions that are left out of this fetch, because they are paused
+    /// or buffered, cannot be fetched until it returns. The wait is therefore no longer than they have been left out:
+    /// they are delayed by a factor of two at most, and a long pause does not cost many requests.
+    fn wait_ms(&self, core: &ConsumerCore, now_ms: i64, node: i32) -> i32 {
         let most_ms = self.config.fetch_max_wait_ms;
         let left_out_ms = core.positions.left_out_ms(now_ms, node);
         left_out_ms.map_or(most_ms, |left_out_ms| {
@@ -96,10 +98,10 @@ impl Shared {
         usize::try_from(self.config.max_partition_fetch_bytes).unwrap_or(0)
     }
 
-    /// Says whether the budget had room for it.
+    /// Sends a fetch to one broker. Returns whether the budget allowed it.
     fn send_fetch(
         self: &Arc<Self>,
-        core: &mut Core,
+        core: &mut ConsumerCore,
         now_ms: i64,
         node: i32,
         fetchable: Vec<Fetchable>,
@@ -115,57 +117,74 @@ impl Shared {
         };
         core.nodes.entry(node).or_default().in_flight = true;
         let connection = self.connections.records(node, &endpoint);
-        // A broker may hold the fetch for as long as it was allowed to wait, and is not late then.
+        // The broker may delay the response by the allowed wait; that is not a timeout.
         let wait_ms = self.wait_ms(core, now_ms, node);
         let options = SendOptions::timeout_ms(i64::from(wait_ms) + i64::from(self.config.request_timeout_ms));
+        let targets = self.fetch_targets(fetchable);
+        // Since this version requests have topic ids instead of names. A topic may lack an id in an upgraded cluster.
+        let options = match targets.iter().all(|target| target.topic_id.is_some()) {
+            true => options,
+            false => options.version_max(versions::fetch::TOPIC_IDS - 1),
+        };
+        let budget = FetchBudget {
+            max_bytes: reserved,
+            max_wait_ms: wait_ms,
+        };
         let (builder, handler) = (Arc::clone(self), Arc::clone(self));
         connection.send_built(
-            move |version| builder.build_fetch(node, &fetchable, (reserved, wait_ms), version),
+            move |version| builder.build_fetch(node, &targets, budget, version),
             options,
             move |result| handler.handle_fetch(node, reserved, result),
         );
         true
     }
 
-    fn build_fetch(
-        &self,
-        node: i32,
-        fetchable: &[Fetchable],
-        (max_bytes, max_wait_ms): (usize, i32),
-        version: i16,
-    ) -> FetchRequest {
+    fn fetch_targets(&self, fetchable: Vec<Fetchable>) -> Vec<FetchTarget> {
         let cluster = self.metadata.cache();
-        let max_bytes = i32::try_from(max_bytes).unwrap_or(i32::MAX);
+        let targets = fetchable.into_iter().map(|fetchable| FetchTarget {
+            topic_id: cluster.topic_id(&fetchable.partition.topic),
+            fetchable,
+        });
+        targets.collect()
+    }
+
+    fn build_fetch(&self, node: i32, targets: &[FetchTarget], budget: FetchBudget, version: i16) -> FetchRequest {
+        let max_bytes = i32::try_from(budget.max_bytes).unwrap_or(i32::MAX);
         let mut request = FetchRequest {
-            max_wait_ms,
+            max_wait_ms: budget.max_wait_ms,
             min_bytes: self.config.fetch_min_bytes,
             max_bytes,
             isolation_level: i8::from(self.reads_committed()),
             rack_id: self.config.client_rack.clone().unwrap_or_default().into(),
             ..Default::default()
         };
-        let wanted = fetchable.iter().map(|fetchable| SessionPartition {
-            partition: fetchable.partition.clone(),
-            topic_id: cluster
-                .topic_id(&fetchable.partition.topic)
-                .filter(|_| version >= versions::fetch::TOPIC_IDS),
-            offset: fetchable.position.offset,
-            leader_epoch: fetchable.leader_epoch,
-            last_fetched_epoch: fetchable
-                .position
-                .epoch
-                .filter(|_| version >= versions::fetch::DIVERGING_EPOCH)
-                .unwrap_or(-1),
-            max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
-            tag: fetchable.epoch,
-        });
+        let partitions = targets
+            .iter()
+            .map(|FetchTarget { fetchable, topic_id }| SessionPartition {
+                partition: fetchable.partition.clone(),
+                topic_id: topic_id.filter(|_| version >= versions::fetch::TOPIC_IDS),
+                offset: fetchable.position.offset,
+                leader_epoch: fetchable.leader_epoch,
+                last_fetched_epoch: fetchable
+                    .position
+                    .epoch
+                    .filter(|_| version >= versions::fetch::DIVERGING_EPOCH)
+                    .unwrap_or(-1),
+                max_bytes: self.config.max_partition_fetch_bytes.min(max_bytes),
+                tag: fetchable.epoch,
+            });
         let mut core = self.core();
         let fetch = core.nodes.entry(node).or_default();
-        fetch.session.build(wanted.collect(), &mut request);
+        fetch.session.build(partitions.collect(), &mut request);
         request
     }
 
-    fn handle_fetch(self: &Arc<Self>, node: i32, reserved: usize, result: Result<Answer<FetchResponse>, CallError>) {
+    fn handle_fetch(
+        self: &Arc<Self>,
+        node: i32,
+        reserved: usize,
+        result: Result<ApiResponse<FetchResponse>, CallError>,
+    ) {
         let now_ms = io::now_ms();
         let mut guard = self.core();
         let core = &mut *guard;
@@ -174,27 +193,33 @@ impl Shared {
             return;
         }
         let buffered = core.buffer.len();
-        self.take_answer(core, now_ms, node, result);
-        let rings = core.buffer.len() != buffered || core.positions.stuck().is_some();
-        // The next fetch goes out before anybody looks into the records of this one.
+        self.take_response(core, now_ms, node, result);
+        let notifies = core.buffer.len() != buffered || core.positions.stuck().is_some();
+        // The next fetch leaves before the records of this one are decoded.
         self.drive_locked(core, now_ms);
         drop(guard);
-        if rings {
-            self.bell().ring();
+        if notifies {
+            self.signal().notify();
         }
     }
 
-    fn take_answer(&self, core: &mut Core, now_ms: i64, node: i32, result: Result<Answer<FetchResponse>, CallError>) {
+    fn take_response(
+        &self,
+        core: &mut ConsumerCore,
+        now_ms: i64,
+        node: i32,
+        result: Result<ApiResponse<FetchResponse>, CallError>,
+    ) {
         let fetch = core.nodes.entry(node).or_default();
         fetch.in_flight = false;
         let response = match result {
-            Ok(answer) => {
-                let throttle_ms = answer.response.throttle_time_ms;
-                core.metrics.fetched(now_ms, answer.latency_us, throttle_ms);
-                answer.response
+            Ok(response) => {
+                let throttle_ms = response.body.throttle_time_ms;
+                core.metrics.fetched(now_ms, response.latency_us, throttle_ms);
+                response.body
             }
             Err(error) => {
-                tracing::debug!(node, %error, "a fetch was not answered");
+                tracing::debug!(event = "fetch_failed", node, %error, "fetch failed");
                 fetch.session.handle_failure();
                 fetch.retry_at_ms = now_ms + self.config.retry_backoff_ms;
                 core.positions.handle_node_lost(node);
@@ -203,59 +228,70 @@ impl Shared {
             }
         };
         if let Err(problem) = fetch.session.handle_response(&response) {
-            tracing::debug!(node, %problem, "a fetch session begins anew");
+            tracing::debug!(event = "fetch_session_reset", node, %problem, "fetch session reset");
             fetch.retry_at_ms = now_ms + self.config.retry_backoff_ms;
             self.refresh_metadata();
             return;
         }
-        self.learn_leaders(&response);
-        let mut held = Held::default();
+        self.update_leaders(&response);
+        let mut totals = FetchTotals::default();
         for topic in response.responses {
-            self.take_topic(core, now_ms, node, topic, &mut held);
+            self.take_topic(core, now_ms, node, topic, &mut totals);
         }
-        core.metrics.fetch_held(now_ms, held.bytes, held.records);
+        core.metrics.fetch_held(now_ms, totals.bytes, totals.records);
     }
 
-    fn take_topic(&self, core: &mut Core, now_ms: i64, node: i32, topic: FetchableTopicResponse, held: &mut Held) {
+    fn take_topic(
+        &self,
+        core: &mut ConsumerCore,
+        now_ms: i64,
+        node: i32,
+        topic: FetchableTopicResponse,
+        totals: &mut FetchTotals,
+    ) {
         for data in topic.partitions {
             let session = core.nodes.get(&node).map(|fetch| &fetch.session);
-            let asked =
+            let requested =
                 session.and_then(|session| session.requested(&topic.topic, topic.topic_id, data.partition_index));
-            let Some(asked) = asked else { continue };
-            let epoch = Some(asked.last_fetched_epoch).filter(|epoch| *epoch >= 0);
-            let position = Position {
-                offset: asked.offset,
-                epoch,
+            let Some(requested) = requested else { continue };
+            let origin = FetchOrigin {
+                partition: requested.partition.clone(),
+                epoch: requested.tag,
+                position: Position {
+                    offset: requested.offset,
+                    epoch: Some(requested.last_fetched_epoch).filter(|epoch| *epoch >= 0),
+                },
             };
-            let place = (asked.partition.clone(), asked.tag);
-            let batches = self.take_partition(core, now_ms, (place.clone(), position), &data);
+            let batches = self.take_partition(core, now_ms, &origin, &data);
             if let Some(batches) = batches {
                 let aborted = self
                     .reads_committed()
                     .then(|| AbortedTransactions::new(data.aborted_transactions.as_deref()));
-                take_records(core, place, position, batches, aborted, held);
+                take_records(core, origin, batches, aborted, totals);
             }
         }
     }
 
-    /// Takes note of what a broker says of a partition; gives the records, if there are any.
+    /// Handles the response for one partition. Returns its records, if any.
     fn take_partition(
         &self,
-        core: &mut Core,
+        core: &mut ConsumerCore,
         now_ms: i64,
-        (place, position): ((TopicPartition, PositionEpoch), Position),
+        origin: &FetchOrigin,
         data: &PartitionData,
     ) -> Option<Batches> {
-        let (partition, turn) = &place;
+        let FetchOrigin { partition, epoch, .. } = origin;
         let code = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code != ErrorCode::None {
-            match core.positions.handle_fetch_error(now_ms, partition, *turn, code) {
+            match core.positions.handle_fetch_error(now_ms, partition, *epoch, code) {
                 FetchErrorAction::Retry => {}
                 FetchErrorAction::RefreshMetadata => self.refresh_metadata(),
-                FetchErrorAction::ResetWhenDrained => {
-                    core.buffer.push(Fetched::ending(place, position, End::OutOfRange))
-                }
-                FetchErrorAction::Raise(error) => core.buffer.push(Fetched::ending(place, position, End::Error(error))),
+                FetchErrorAction::ResetWhenDrained => core
+                    .buffer
+                    .push(CompletedFetch::ending(origin.clone(), FetchEnd::OutOfRange)),
+                FetchErrorAction::Raise(error) => core
+                    .buffer
+                    .push(CompletedFetch::ending(origin.clone(), FetchEnd::Error(error))),
             }
             return None;
         }
@@ -272,33 +308,39 @@ impl Shared {
                 offset: data.diverging_epoch.end_offset,
                 epoch: Some(data.diverging_epoch.epoch).filter(|epoch| *epoch >= 0),
             };
-            tracing::warn!(%partition, from = end.offset, "records that were read have been cut off");
-            core.positions.handle_divergence(partition, *turn, end);
+            tracing::warn!(
+                event = "log_truncated",
+                %partition,
+                from = end.offset,
+                "the log of {partition} was truncated below the position; reading continues at {}",
+                end.offset
+            );
+            core.positions.handle_divergence(partition, *epoch, end);
             return None;
         }
         if data.preferred_read_replica >= 0 {
             let until_ms = now_ms + self.config.metadata_max_age_ms;
             let replica = data.preferred_read_replica;
             core.positions
-                .handle_preferred_replica(partition, *turn, replica, until_ms);
+                .handle_preferred_replica(partition, *epoch, replica, until_ms);
         }
         let records = data.records.clone().filter(|records| !records.is_empty());
         records.map(Batches::new)
     }
 
-    /// When records of paused partitions alone fill the budget, those of one are let go, or nothing else could be read.
-    fn make_room(&self, core: &mut Core) {
+    /// Evicts the buffered records of one paused partition if paused records fill the whole budget.
+    fn make_room(&self, core: &mut ConsumerCore) {
         if !core.buffer.is_full_of_paused(&core.positions) {
             return;
         }
-        if let Some((partition, turn)) = core.buffer.evict_largest() {
-            tracing::debug!(%partition, "paused records make room; they are read again later");
-            core.positions.refetch(&partition, turn);
+        if let Some((partition, epoch)) = core.buffer.evict_largest() {
+            tracing::debug!(event = "paused_records_evicted", %partition, "buffered records of a paused partition evicted");
+            core.positions.refetch(&partition, epoch);
         }
     }
 
-    /// What a broker that does not lead says of who does (KIP-951).
-    fn learn_leaders(&self, response: &FetchResponse) {
+    /// Applies the current leaders in a response (KIP-951).
+    fn update_leaders(&self, response: &FetchResponse) {
         if response.node_endpoints.is_empty() {
             return;
         }
@@ -330,12 +372,12 @@ impl Shared {
         self.metadata.request_update(Refresh::Stale);
     }
 
-    /// Lets brokers forget what we read, as far as connections allow it at once.
+    /// Closes the fetch sessions, as far as possible without waiting.
     pub(super) fn close_sessions(&self) {
         let cluster = self.metadata.cache();
         let mut core = self.core();
         for (node, fetch) in &mut core.nodes {
-            // A fetch that waits at the broker keeps the connection from hearing anything else.
+            // A fetch that waits at the broker blocks the connection.
             if let (false, Some(request), Some(broker)) =
                 (fetch.in_flight, fetch.session.close(), cluster.broker(*node))
             {
@@ -358,36 +400,54 @@ fn fetch_from(cluster: &MetadataCache, partition: &TopicPartition) -> Option<Fet
     })
 }
 
-/// What an answer brought, for the metrics.
+/// The most that one fetch may return, and how long the broker may wait for it.
+#[derive(Debug, Clone, Copy)]
+struct FetchBudget {
+    max_bytes: usize,
+    max_wait_ms: i32,
+}
+
+/// A partition to fetch, with the id of its topic if it has one.
+#[derive(Debug)]
+struct FetchTarget {
+    fetchable: Fetchable,
+    topic_id: Option<Uuid>,
+}
+
+/// The size of one response, for the metrics.
 #[derive(Debug, Default)]
-struct Held {
+struct FetchTotals {
     bytes: usize,
     records: usize,
 }
 
 fn take_records(
-    core: &mut Core,
-    place: (TopicPartition, PositionEpoch),
-    position: Position,
+    core: &mut ConsumerCore,
+    origin: FetchOrigin,
     batches: Batches,
     aborted: Option<AbortedTransactions>,
-    held: &mut Held,
+    totals: &mut FetchTotals,
 ) {
-    held.bytes += batches.leftover();
-    // What cannot be cut into batches is told when the application comes to it.
-    let looked_over = look_over(batches.clone()).ok().flatten();
-    let wanted = match looked_over {
+    totals.bytes += batches.leftover();
+    // Bytes that are no batch are reported when the application reaches them.
+    let scanned = scan_headers(batches.clone()).ok().flatten();
+    let FetchOrigin {
+        partition,
+        epoch,
+        position,
+    } = &origin;
+    let is_current = match scanned {
         Some((next, records)) => {
-            held.records += records;
-            core.positions.handle_fetched(&place.0, place.1, position.offset, next)
+            totals.records += records;
+            core.positions.handle_fetched(partition, *epoch, position.offset, next)
         }
-        None => core.positions.deliverable(&place.0, place.1).is_some(),
+        None => core.positions.deliverable(partition, *epoch).is_some(),
     };
-    if wanted {
-        let mut fetched = Fetched::new(place, position, batches, aborted);
-        if looked_over.is_none() {
-            fetched.set_end(End::Unreadable);
+    if is_current {
+        let mut completed = CompletedFetch::new(origin, batches, aborted);
+        if scanned.is_none() {
+            completed.set_end(FetchEnd::Unreadable);
         }
-        core.buffer.push(fetched);
+        core.buffer.push(completed);
     }
 }

@@ -1,4 +1,4 @@
-//! The driver of a consumer's membership: carries calls to the coordinator and answers back.
+//! The driver of the group membership: sends the requests of the machines and returns the responses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,43 +23,43 @@ use super::{
     commit_retry::{CommitRetries, RetriedCommit},
     error::GroupError,
     notices::{MemberNotices, first_error},
-    shared::{Core, Shared},
+    shared::{ConsumerCore, ConsumerShared},
     subscription::Subscription,
 };
 use crate::{
     coordinator::{Coordinator, CoordinatorEvent},
     io,
     metrics::{ConsumerMetrics, GroupCall},
-    net::{Answer, CallError, Connection, SendOptions},
+    net::{ApiResponse, CallError, Connection, SendOptions},
 };
 
 pub(crate) type CommitResults = BTreeMap<TopicPartition, Result<(), OffsetError>>;
 pub(crate) type Committed = BTreeMap<TopicPartition, Result<Option<OffsetAndMetadata>, OffsetError>>;
 
-/// A consumer's group.
+/// The group membership of a consumer.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) member: Member,
     pub(crate) offsets: OffsetCalls,
     pub(crate) coordinator: Coordinator,
-    /// What the application must hear, until it has heard it.
+    /// The event that the application must handle next.
     pub(crate) event: Option<MemberEvent>,
-    /// Why the coordinator cannot be found; told once.
-    pub(crate) trouble: Option<GroupError>,
-    /// The topics that a pattern matched last.
+    /// The reason why the coordinator cannot be found, until `poll` returns it.
+    pub(crate) coordinator_error: Option<GroupError>,
+    /// The topics that the pattern matched last.
     pub(crate) matched: Option<BTreeSet<ByteString>>,
     pub(crate) auto_commit: Option<AutoCommit>,
-    /// Whether somebody wants to hear of commits.
-    pub(crate) tells_commits: bool,
-    /// What was committed and has not been told yet.
+    /// Whether there are interceptors for commits.
+    pub(crate) reports_commits: bool,
+    /// Commits that were not reported to the interceptors yet.
     pub(crate) committed: Vec<BTreeMap<TopicPartition, OffsetAndMetadata>>,
     pub(crate) notices: Arc<MemberNotices>,
-    committing: BTreeMap<CommitId, Committing>,
+    pending_commits: BTreeMap<CommitId, PendingCommit>,
     retries: CommitRetries,
-    fetching: BTreeMap<FetchId, Fetching>,
+    pending_fetches: BTreeMap<FetchId, OffsetFetchReceiver>,
 }
 
-/// When positions are committed without being asked to.
+/// The schedule of `enable.auto.commit`.
 #[derive(Debug)]
 pub(crate) struct AutoCommit {
     interval_ms: i64,
@@ -76,40 +76,40 @@ impl AutoCommit {
         }
     }
 
-    /// Begins to count, if it does not yet.
+    /// Starts the interval, if it is not running.
     pub(crate) fn restart_if_off(&mut self, now_ms: i64) {
         if self.due_ms == i64::MAX {
             self.restart(now_ms);
         }
     }
 
-    /// Counts the interval from now on.
+    /// Restarts the interval.
     pub(crate) fn restart(&mut self, now_ms: i64) {
         self.due_ms = now_ms.saturating_add(self.interval_ms);
     }
 }
 
-/// A commit that is under way.
+/// A commit in flight.
 #[derive(Debug)]
-struct Committing {
-    done: Done,
-    /// Kept only if somebody wants to hear of it.
+struct PendingCommit {
+    done: CommitReceiver,
+    /// Kept for interceptors only.
     offsets: Option<BTreeMap<TopicPartition, OffsetAndMetadata>>,
 }
 
 /// The receiver of the result of a commit.
 #[derive(Debug)]
-enum Done {
-    /// An automatic commit, whose result has no receiver.
+enum CommitReceiver {
+    /// An automatic commit.
     Unwaited,
     Once(oneshot::Sender<CommitResults>),
-    /// It may be tried again.
+    /// An asynchronous commit that may be retried.
     Retried(RetriedCommit),
 }
 
-/// Who waits for committed offsets.
+/// The receiver of committed offsets.
 #[derive(Debug)]
-enum Fetching {
+enum OffsetFetchReceiver {
     Positions(Vec<(TopicPartition, PositionEpoch)>),
     Application(oneshot::Sender<Committed>),
 }
@@ -127,15 +127,15 @@ impl Group {
             offsets,
             coordinator,
             event: None,
-            trouble: None,
+            coordinator_error: None,
             matched: None,
             auto_commit,
-            tells_commits: false,
+            reports_commits: false,
             committed: vec![],
             notices,
-            committing: BTreeMap::new(),
+            pending_commits: BTreeMap::new(),
             retries: CommitRetries::default(),
-            fetching: BTreeMap::new(),
+            pending_fetches: BTreeMap::new(),
         }
     }
 
@@ -155,11 +155,11 @@ impl Group {
     ) -> oneshot::Receiver<CommitResults> {
         let (done, results) = oneshot::channel();
         self.retries.handle_new();
-        self.start_commit(offsets, mode, Done::Once(done));
+        self.start_commit(offsets, mode, CommitReceiver::Once(done));
         results
     }
 
-    /// Commits asynchronously, and again until `deadline_ms` as long as no newer commit begins.
+    /// Commits asynchronously, with retries until `deadline_ms` as long as no newer commit starts.
     pub(crate) fn commit_retried(&mut self, offsets: Offsets, deadline_ms: i64) -> oneshot::Receiver<CommitResults> {
         let (done, results) = oneshot::channel();
         let commit = RetriedCommit {
@@ -168,13 +168,17 @@ impl Group {
             offsets: offsets.clone(),
             done,
         };
-        self.start_commit(offsets, CommitMode::Async, Done::Retried(commit));
+        self.start_commit(offsets, CommitMode::Async, CommitReceiver::Retried(commit));
         results
     }
 
     fn retry_commit(&mut self, now_ms: i64) {
         if let Some(commit) = self.retries.poll_commit(now_ms) {
-            self.start_commit(commit.offsets.clone(), CommitMode::Async, Done::Retried(commit));
+            self.start_commit(
+                commit.offsets.clone(),
+                CommitMode::Async,
+                CommitReceiver::Retried(commit),
+            );
         }
     }
 
@@ -182,11 +186,11 @@ impl Group {
         &mut self,
         offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
         mode: CommitMode,
-        done: Done,
+        done: CommitReceiver,
     ) -> CommitId {
-        let kept = self.tells_commits.then(|| offsets.clone());
+        let kept = self.reports_commits.then(|| offsets.clone());
         let id = self.offsets.commit(offsets, mode);
-        self.committing.insert(id, Committing { done, offsets: kept });
+        self.pending_commits.insert(id, PendingCommit { done, offsets: kept });
         id
     }
 
@@ -197,13 +201,13 @@ impl Group {
     ) -> oneshot::Receiver<Committed> {
         let (done, results) = oneshot::channel();
         let id = self.offsets.fetch(partitions, deadline_ms);
-        self.fetching.insert(id, Fetching::Application(done));
+        self.pending_fetches.insert(id, OffsetFetchReceiver::Application(done));
         results
     }
 }
 
-impl Shared {
-    pub(super) fn drive_group(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+impl ConsumerShared {
+    pub(super) fn drive_group(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
         if self.is_polling() && !matches!(core.subscription, Subscription::Manual | Subscription::None) {
             group.member.handle_poll(now_ms);
@@ -223,7 +227,7 @@ impl Shared {
                 if !matches!(event, MemberEvent::Error(_) | MemberEvent::Fatal(_)) {
                     core.metrics.rebalance_began(now_ms);
                 }
-                self.bell().ring();
+                self.signal().notify();
             }
         }
         if group.offsets.take_metadata_outdated() {
@@ -233,7 +237,7 @@ impl Shared {
     }
 
     fn send_group_calls(self: &Arc<Self>, group: &mut Group, metrics: &mut ConsumerMetrics, now_ms: i64) {
-        // Without a coordinator the machines wait: when it is found, this is called again.
+        // Without a coordinator the machines wait; this runs again when it is found.
         let Some(connection) = group.coordinator.connection() else {
             return;
         };
@@ -251,18 +255,18 @@ impl Shared {
 
     fn send_member_call(self: &Arc<Self>, connection: &Connection, call: MemberCall) {
         let options = SendOptions::timeout_ms(call.timeout_ms).version_min(call.min_version);
-        let carrier = Carrier::new(self, connection, call.id);
+        let pending = PendingCall::new(self, connection, call.id);
         match call.request {
-            MemberRequest::Join(request) => carrier.send(connection, request, options, MemberResponse::Join),
-            MemberRequest::Sync(request) => carrier.send(connection, request, options, MemberResponse::Sync),
-            MemberRequest::Heartbeat(request) => carrier.send(connection, request, options, MemberResponse::Heartbeat),
+            MemberRequest::Join(request) => pending.send(connection, request, options, MemberResponse::Join),
+            MemberRequest::Sync(request) => pending.send(connection, request, options, MemberResponse::Sync),
+            MemberRequest::Heartbeat(request) => pending.send(connection, request, options, MemberResponse::Heartbeat),
             MemberRequest::ConsumerHeartbeat(request) => {
-                carrier.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
+                pending.send(connection, request, options, MemberResponse::ConsumerHeartbeat);
             }
             MemberRequest::Leave(request) => {
                 let build = move |version| request.for_version(version);
                 connection.send_built(build, options, move |result| {
-                    carrier.member_answered(result, MemberResponse::Leave);
+                    pending.handle_member_response(result, MemberResponse::Leave);
                 });
             }
         }
@@ -270,21 +274,21 @@ impl Shared {
 
     fn send_offset_call(self: &Arc<Self>, connection: &Connection, call: OffsetCall) {
         let options = SendOptions::timeout_ms(call.timeout_ms).version_max(call.max_version);
-        let carrier = Carrier::new(self, connection, call.id);
+        let pending = PendingCall::new(self, connection, call.id);
         match call.request {
             OffsetRequest::Commit(request) => connection.send(request, options, move |result| {
-                carrier.offsets_answered(result, OffsetResponse::Commit);
+                pending.handle_offset_response(result, OffsetResponse::Commit);
             }),
             OffsetRequest::Fetch(request) => {
                 let build = move |version| request.for_version(version);
                 connection.send_built(build, options, move |result| {
-                    carrier.offsets_answered(result, OffsetResponse::Fetch);
+                    pending.handle_offset_response(result, OffsetResponse::Fetch);
                 });
             }
         }
     }
 
-    fn take_offset_events(&self, core: &mut Core, now_ms: i64) {
+    fn take_offset_events(&self, core: &mut ConsumerCore, now_ms: i64) {
         while let Some(event) = core.group.as_mut().and_then(|group| group.offsets.poll_event()) {
             match event {
                 OffsetEvent::Committed { id, results } => self.take_commit(core, now_ms, id, results),
@@ -298,7 +302,7 @@ impl Shared {
         }
     }
 
-    fn take_commit(&self, core: &mut Core, now_ms: i64, id: CommitId, results: CommitResults) {
+    fn take_commit(&self, core: &mut ConsumerCore, now_ms: i64, id: CommitId, results: CommitResults) {
         let Some(group) = &mut core.group else { return };
         if let Some(auto_commit) = &mut group.auto_commit
             && auto_commit.under_way == Some(id)
@@ -312,7 +316,7 @@ impl Shared {
             Some(_) => core.metrics.commit_failed(),
             None => group.notices.handle_committed(now_ms),
         }
-        let Some(Committing { done, offsets }) = group.committing.remove(&id) else {
+        let Some(PendingCommit { done, offsets }) = group.pending_commits.remove(&id) else {
             return;
         };
         if let Some(mut offsets) = offsets {
@@ -322,9 +326,9 @@ impl Shared {
                 .extend(Some(offsets).filter(|offsets| !offsets.is_empty()));
         }
         let unobserved = match done {
-            Done::Unwaited => return group.notices.handle_auto_commit(now_ms, &results),
-            Done::Once(done) => done.send(results),
-            Done::Retried(commit) => {
+            CommitReceiver::Unwaited => return group.notices.handle_auto_commit(now_ms, &results),
+            CommitReceiver::Once(done) => done.send(results),
+            CommitReceiver::Retried(commit) => {
                 let backoff_ms = self.config.retry_backoff_ms;
                 let over = group.retries.handle_results(now_ms, backoff_ms, commit, results);
                 over.map_or(Ok(()), |(commit, results)| commit.done.send(results))
@@ -335,17 +339,17 @@ impl Shared {
         }
     }
 
-    fn take_committed(&self, core: &mut Core, now_ms: i64, id: FetchId, results: Committed) {
+    fn take_committed(&self, core: &mut ConsumerCore, now_ms: i64, id: FetchId, results: Committed) {
         let Some(group) = &mut core.group else { return };
-        match group.fetching.remove(&id) {
-            Some(Fetching::Application(done)) => {
+        match group.pending_fetches.remove(&id) {
+            Some(OffsetFetchReceiver::Application(done)) => {
                 let _ = done.send(results);
             }
-            Some(Fetching::Positions(asked)) => {
-                for (partition, turn) in asked {
+            Some(OffsetFetchReceiver::Positions(requested)) => {
+                for (partition, epoch) in requested {
                     match results.get(&partition) {
                         Some(Ok(committed)) => {
-                            // Whoever committed may know of a newer leader than we do.
+                            // The committed epoch may be newer than the metadata.
                             if let Some(epoch) = committed.as_ref().and_then(|committed| committed.leader_epoch) {
                                 self.metadata.handle_epoch(&partition, epoch);
                             }
@@ -353,13 +357,13 @@ impl Shared {
                                 offset: committed.offset,
                                 epoch: committed.leader_epoch,
                             });
-                            core.positions.handle_committed(&partition, turn, position);
+                            core.positions.handle_committed(&partition, epoch, position);
                         }
                         Some(Err(error)) => {
-                            tracing::debug!(%partition, %error, "the committed offset is not known yet");
-                            core.positions.handle_lookup_failed(now_ms, &partition, turn);
+                            tracing::debug!(event = "offset_fetch_failed", %partition, %error, "committed offset unknown; retrying");
+                            core.positions.handle_lookup_failed(now_ms, &partition, epoch);
                         }
-                        None => core.positions.handle_lookup_failed(now_ms, &partition, turn),
+                        None => core.positions.handle_lookup_failed(now_ms, &partition, epoch),
                     }
                 }
             }
@@ -367,22 +371,24 @@ impl Shared {
         }
     }
 
-    /// Asks the group where partitions begin that have no place yet.
-    pub(super) fn ask_committed(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    /// Requests the committed offsets of partitions without a position.
+    pub(super) fn request_committed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let Some(group) = &mut core.group else { return };
-        let asked = core.positions.poll_committed(now_ms);
-        if asked.is_empty() {
+        let requested = core.positions.poll_committed(now_ms);
+        if requested.is_empty() {
             return;
         }
-        let partitions = asked.iter().map(|(partition, _)| partition.clone()).collect();
+        let partitions = requested.iter().map(|(partition, _)| partition.clone()).collect();
         let deadline_ms = now_ms + i64::from(self.config.default_api_timeout_ms);
         let id = group.offsets.fetch(partitions, deadline_ms);
-        group.fetching.insert(id, Fetching::Positions(asked));
+        group
+            .pending_fetches
+            .insert(id, OffsetFetchReceiver::Positions(requested));
         self.send_group_calls(group, &mut core.metrics, now_ms);
     }
 
-    /// Commits what was handed out, if it is time.
-    pub(super) fn commit_if_due(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    /// Commits the delivered positions if the interval of `enable.auto.commit` is over.
+    pub(super) fn commit_if_due(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         let is_due = |auto: &AutoCommit| auto.due_ms <= now_ms && auto.under_way.is_none();
         let group = core.group.as_ref();
         if !group.and_then(|group| group.auto_commit.as_ref()).is_some_and(is_due) {
@@ -396,7 +402,7 @@ impl Shared {
         auto_commit.restart(now_ms);
         if !offsets.is_empty() {
             group.retries.handle_new();
-            let id = group.start_commit(offsets, CommitMode::Async, Done::Unwaited);
+            let id = group.start_commit(offsets, CommitMode::Async, CommitReceiver::Unwaited);
             if let Some(auto_commit) = &mut group.auto_commit {
                 auto_commit.under_way = Some(id);
             }
@@ -404,18 +410,18 @@ impl Shared {
         }
     }
 
-    /// The coordinator was found, or cannot be.
+    /// Handles the result of a coordinator look-up.
     pub(super) fn handle_coordinator(self: &Arc<Self>, event: &CoordinatorEvent) {
         let mut core = self.core();
         if let (CoordinatorEvent::Failed(error), Some(group)) = (event, &mut core.group) {
-            group.trouble = Some(GroupError::Coordinator(error.to_string()));
-            self.bell().ring();
+            group.coordinator_error = Some(GroupError::Coordinator(error.to_string()));
+            self.signal().notify();
         }
         self.drive_locked(&mut core, io::now_ms());
     }
 }
 
-/// Positions as they are committed.
+/// Positions as offsets to commit.
 pub(super) fn committable(
     positions: BTreeMap<TopicPartition, Position>,
 ) -> BTreeMap<TopicPartition, OffsetAndMetadata> {
@@ -430,15 +436,15 @@ pub(super) fn committable(
         .collect()
 }
 
-/// Brings the answer of one call back to the machines.
-struct Carrier {
-    shared: Arc<Shared>,
+/// The context of a request to the coordinator.
+struct PendingCall {
+    shared: Arc<ConsumerShared>,
     node: i32,
     call: CallId,
 }
 
-impl Carrier {
-    fn new(shared: &Arc<Shared>, connection: &Connection, call: CallId) -> Self {
+impl PendingCall {
+    fn new(shared: &Arc<ConsumerShared>, connection: &Connection, call: CallId) -> Self {
         Self {
             shared: Arc::clone(shared),
             node: connection.node_id(),
@@ -451,62 +457,64 @@ impl Carrier {
         R: Request + Send + 'static,
         R::Response: crate::net::Throttled,
     {
-        connection.send(request, options, move |result| self.member_answered(result, wrap));
+        connection.send(request, options, move |result| {
+            self.handle_member_response(result, wrap)
+        });
     }
 
-    fn member_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> MemberResponse) {
-        let latency_us = result.as_ref().map(|answer| answer.latency_us).ok();
-        let answer = result
-            .map(|answer| wrap(answer.response))
+    fn handle_member_response<T>(self, result: Result<ApiResponse<T>, CallError>, wrap: fn(T) -> MemberResponse) {
+        let latency_us = result.as_ref().map(|response| response.latency_us).ok();
+        let response = result
+            .map(|response| wrap(response.body))
             .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
-        if let (Ok(answer), Some(latency_us)) = (&answer, latency_us) {
-            measure(&mut core.metrics, now_ms, answer, latency_us);
+        if let (Ok(response), Some(latency_us)) = (&response, latency_us) {
+            measure(&mut core.metrics, now_ms, response, latency_us);
         }
         if let Some(group) = &mut core.group {
-            group.member.handle_response(now_ms, self.call, answer);
+            group.member.handle_response(now_ms, self.call, response);
             if group.member.take_coordinator_moved() {
                 group.coordinator.mark_unknown(self.node);
             }
             let member = &group.member;
             if member.metadata_needed().is_some() || member.group_topics().is_some() {
-                self.shared.want_topics(&core);
+                self.shared.select_topics(&core);
             }
         }
         self.shared.drive_locked(&mut core, now_ms);
         drop(core);
-        self.shared.bell().ring();
+        self.shared.signal().notify();
     }
 
-    fn offsets_answered<T>(self, result: Result<Answer<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
-        let latency_us = result.as_ref().map(|answer| answer.latency_us).ok();
-        let answer = result
-            .map(|answer| wrap(answer.response))
+    fn handle_offset_response<T>(self, result: Result<ApiResponse<T>, CallError>, wrap: fn(T) -> OffsetResponse) {
+        let latency_us = result.as_ref().map(|response| response.latency_us).ok();
+        let response = result
+            .map(|response| wrap(response.body))
             .map_err(|error| failure(&error));
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
-        if let (Ok(OffsetResponse::Commit(_)), Some(latency_us)) = (&answer, latency_us) {
+        if let (Ok(OffsetResponse::Commit(_)), Some(latency_us)) = (&response, latency_us) {
             core.metrics.called(now_ms, GroupCall::Commit, latency_us);
         }
         if let Some(group) = &mut core.group {
             let membership = group.member.membership();
-            group.offsets.handle_response(now_ms, self.call, answer, &membership);
+            group.offsets.handle_response(now_ms, self.call, response, &membership);
             if group.offsets.take_coordinator_moved() {
                 group.coordinator.mark_unknown(self.node);
             }
         }
         self.shared.drive_locked(&mut core, now_ms);
         drop(core);
-        self.shared.bell().ring();
+        self.shared.signal().notify();
     }
 }
 
-fn measure(metrics: &mut ConsumerMetrics, now_ms: i64, answer: &MemberResponse, latency_us: u64) {
+fn measure(metrics: &mut ConsumerMetrics, now_ms: i64, response: &MemberResponse, latency_us: u64) {
     let failed = |code: i16| code != 0 && code != ErrorCode::MemberIdRequired.code();
-    let (call, has_failed) = match answer {
-        MemberResponse::Join(answer) => (GroupCall::Join, failed(answer.error_code)),
-        MemberResponse::Sync(answer) => (GroupCall::Sync, failed(answer.error_code)),
+    let (call, has_failed) = match response {
+        MemberResponse::Join(response) => (GroupCall::Join, failed(response.error_code)),
+        MemberResponse::Sync(response) => (GroupCall::Sync, failed(response.error_code)),
         MemberResponse::Heartbeat(_) | MemberResponse::ConsumerHeartbeat(_) => (GroupCall::Heartbeat, false),
         MemberResponse::Leave(_) => return,
     };
@@ -521,7 +529,7 @@ fn failure(error: &CallError) -> CallFailure {
         CallError::UnsupportedVersion { api, .. } => CallFailure::Unsupported { api: *api },
         CallError::TimedOut { .. } => CallFailure::TimedOut,
         error => {
-            tracing::debug!(%error, "the coordinator did not answer");
+            tracing::debug!(event = "group_request_failed", %error, "no response from the coordinator");
             CallFailure::Disconnected
         }
     }

@@ -1,4 +1,4 @@
-//! What sees records and commits on their way.
+//! Interceptors of records and commits.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use milena_machines::{TopicPartition, member::OffsetAndMetadata};
 
 use super::{Consumer, records::ConsumerRecords};
 
-/// Sees all records before the application does, and all offsets after they are committed. Interceptors run in the order in which they were added, in the
-/// application's task, and should be quick.
+/// Observes records before the application does, and offsets after they were committed. Interceptors run in the order
+/// in which they were added, in the application's task, and should be quick.
 pub trait ConsumerInterceptor: Send {
-    /// `poll` is about to return these; what comes back is what the application gets.
+    /// Called before `poll` returns records. The returned records replace them.
     fn on_consume(&mut self, records: ConsumerRecords) -> ConsumerRecords {
         records
     }
 
-    /// These offsets were committed. It is told inside `poll`, `close`, or the call that committed them.
+    /// Called after offsets were committed, inside `poll`, `close`, or the call that committed them.
     fn on_commit(&mut self, offsets: &BTreeMap<TopicPartition, OffsetAndMetadata>) {
         let _ = offsets;
     }
@@ -23,17 +23,17 @@ pub trait ConsumerInterceptor: Send {
 impl Consumer {
     pub fn add_interceptor(&mut self, interceptor: impl ConsumerInterceptor + 'static) {
         self.interceptors.push(Box::new(interceptor));
-        if let Some(group) = &mut self.parts.shared.core().group {
-            group.tells_commits = true;
+        if let Some(group) = &mut self.inner.shared.core().group {
+            group.reports_commits = true;
         }
     }
 
-    /// Tells the interceptors what was committed since the last time.
-    pub(super) fn tell_commits(&mut self) {
+    /// Reports commits to the interceptors.
+    pub(super) fn report_commits(&mut self) {
         if self.interceptors.is_empty() {
             return;
         }
-        let committed = match &mut self.parts.shared.core().group {
+        let committed = match &mut self.inner.shared.core().group {
             Some(group) => std::mem::take(&mut group.committed),
             None => return,
         };

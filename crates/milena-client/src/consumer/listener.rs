@@ -1,4 +1,4 @@
-//! What an application hears of its group.
+//! Rebalance listeners.
 
 use std::{error::Error, future::Future, pin::Pin};
 
@@ -6,20 +6,19 @@ use milena_machines::TopicPartition;
 
 use super::RebalanceConsumer;
 
-/// What a callback may fail with. It comes out of the `poll`, `unsubscribe` or `close` that ran it.
+/// The error of a callback. The `poll`, `unsubscribe` or `close` that ran the callback returns it.
 pub type ListenerError = Box<dyn Error + Send + Sync>;
 
-/// Hears when partitions come and go. All calls are made inside `poll`, `unsubscribe` or `close`, in the application's own
-/// task, and are awaited: nothing of the partitions concerned is read or handed out meanwhile.
+/// Callbacks for changes of the assignment. They run inside `poll`, `unsubscribe` or `close`, in the application's
+/// task, and are awaited. Meanwhile the affected partitions are neither fetched nor delivered.
 ///
-/// If the future of that `poll` is dropped while a callback runs, the callback is run again from the beginning by the next
-/// one. So it should not mind being called twice.
+/// If the future of that `poll` is dropped during a callback, the next `poll` runs the callback again from its start. A
+/// callback should therefore be idempotent.
 ///
-/// The consumer that a callback gets can commit, seek, pause and ask; it cannot poll or subscribe. A listener that is to
-/// work with other consumers too, such as one that stands in for this in tests, is written for every
-/// [`RebalanceApi`](super::RebalanceApi).
+/// The consumer passed to a callback can commit, seek, pause and query offsets; it cannot poll or subscribe. A listener
+/// that also works with test doubles is generic over [`RebalanceApi`](super::RebalanceApi).
 pub trait RebalanceListener<C: Send = RebalanceConsumer>: Send {
-    /// These partitions are ours from now on, added to those we had. The place to seek, or to open what they need.
+    /// Called after these partitions were added to the assignment. The place to seek or to load state.
     fn assigned(
         &mut self,
         consumer: &mut C,
@@ -29,7 +28,7 @@ pub trait RebalanceListener<C: Send = RebalanceConsumer>: Send {
         async { Ok(()) }
     }
 
-    /// These partitions are about to go to somebody else. They are still ours: what has been done can be committed here.
+    /// Called before these partitions are revoked. Offsets can still be committed here.
     fn revoked(
         &mut self,
         consumer: &mut C,
@@ -39,8 +38,8 @@ pub trait RebalanceListener<C: Send = RebalanceConsumer>: Send {
         async { Ok(()) }
     }
 
-    /// These partitions are gone already, and may have a new owner: nothing can be committed. As in Kafka, what is done
-    /// for revoked ones is done here too unless this says otherwise.
+    /// Called after these partitions were lost, possibly to a new owner; offsets cannot be committed. By default it
+    /// calls [`revoked`](Self::revoked), as in Kafka.
     fn lost(
         &mut self,
         consumer: &mut C,
@@ -50,30 +49,54 @@ pub trait RebalanceListener<C: Send = RebalanceConsumer>: Send {
     }
 }
 
-type Ran<'a> = Pin<Box<dyn Future<Output = Result<(), ListenerError>> + Send + 'a>>;
+type ListenerFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ListenerError>> + Send + 'a>>;
 
-/// [`RebalanceListener`] behind a pointer.
+/// [`RebalanceListener`] as a trait object.
 pub(crate) trait AnyListener: Send {
-    fn assigned<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a>;
-    fn revoked<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a>;
-    fn lost<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a>;
+    fn assigned<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a>;
+    fn revoked<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a>;
+    fn lost<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a>;
 }
 
 impl<L: RebalanceListener> AnyListener for L {
-    fn assigned<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a> {
+    fn assigned<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a> {
         Box::pin(RebalanceListener::assigned(self, consumer, partitions))
     }
 
-    fn revoked<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a> {
+    fn revoked<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a> {
         Box::pin(RebalanceListener::revoked(self, consumer, partitions))
     }
 
-    fn lost<'a>(&'a mut self, consumer: &'a mut RebalanceConsumer, partitions: &'a [TopicPartition]) -> Ran<'a> {
+    fn lost<'a>(
+        &'a mut self,
+        consumer: &'a mut RebalanceConsumer,
+        partitions: &'a [TopicPartition],
+    ) -> ListenerFuture<'a> {
         Box::pin(RebalanceListener::lost(self, consumer, partitions))
     }
 }
 
-/// For those who do not care.
+/// The default listener.
 pub(crate) struct NoListener;
 
 impl RebalanceListener for NoListener {}

@@ -1,7 +1,7 @@
 //! The consumer.
 //!
-//! [`Consumer`] is the application's side: it is polled, and all that concerns a group happens inside `poll`. The state
-//! behind it is shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
+//! [`Consumer`] is the application's side: it is polled, and group events are handled inside `poll`. Its state is
+//! shared with the io thread (`shared.rs`), which fetches ahead, sends heartbeats and keeps deadlines.
 
 mod aborted;
 mod api;
@@ -10,9 +10,9 @@ mod buffer;
 mod close;
 mod commit;
 mod commit_retry;
+mod completed_fetch;
 pub mod deserialize;
 mod error;
-mod fetched;
 mod fetching;
 mod group;
 mod interceptor;
@@ -21,13 +21,15 @@ mod new;
 mod notices;
 mod offset_queries;
 mod offsets;
-mod parts;
 mod poll;
+mod rebalance_consumer;
 mod records;
 mod shared;
 mod stream;
 mod subscribe;
 mod subscription;
+#[cfg(test)]
+mod tests;
 mod topics;
 mod typed;
 mod wakeup;
@@ -52,7 +54,7 @@ pub use milena_wire::{
     records::{Header, Headers, TimestampType},
 };
 pub use offsets::OffsetAndTimestamp;
-pub use parts::{MetricsHandle, RebalanceConsumer};
+pub use rebalance_consumer::{MetricsHandle, RebalanceConsumer};
 pub use records::{ConsumerRecord, ConsumerRecords, RecordRef, RecordRun};
 pub use stream::RecordStream;
 pub use subscription::TopicPattern;
@@ -62,14 +64,14 @@ pub use wakeup::WakeupHandle;
 
 use std::ops::{Deref, DerefMut};
 
-use fetched::Reading;
+use completed_fetch::BatchReader;
 use listener::AnyListener;
 
-/// A consumer of Kafka.
+/// A Kafka consumer.
 ///
-/// It has one owner at a time: what Kafka's Java client checks while it runs, `&mut` checks when it is compiled. Other
-/// tasks can only [wake it up](Consumer::wakeup_handle). What listeners may do as well (commit, seek, pause, ask for
-/// offsets) are the methods of [`RebalanceConsumer`], which it dereferences to.
+/// It has one owner at a time: `&mut` enforces at compile time the check that the Java client makes at run time. Other
+/// tasks can only [wake it up](Consumer::wakeup_handle). It dereferences to [`RebalanceConsumer`], whose methods
+/// listeners can use too: commit, seek, pause, query offsets.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -92,11 +94,11 @@ use listener::AnyListener;
 ///
 /// # Dropping
 ///
-/// A drop does not block: what [`Consumer::close`] does happens in the background then, but for the listener, which is
-/// not called. If the process ends at once, so does that; so prefer to close.
+/// A drop does not block. The steps of [`Consumer::close`] then run in the background, without the listener, and are
+/// cut off by the end of the process. Prefer [`close`](Consumer::close).
 pub struct Consumer {
-    parts: RebalanceConsumer,
-    reading: Reading,
+    inner: RebalanceConsumer,
+    reader: BatchReader,
     listener: Box<dyn AnyListener>,
     interceptors: Vec<Box<dyn ConsumerInterceptor>>,
 }
@@ -105,20 +107,20 @@ impl Deref for Consumer {
     type Target = RebalanceConsumer;
 
     fn deref(&self) -> &RebalanceConsumer {
-        &self.parts
+        &self.inner
     }
 }
 
 impl DerefMut for Consumer {
     fn deref_mut(&mut self) -> &mut RebalanceConsumer {
-        &mut self.parts
+        &mut self.inner
     }
 }
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Consumer")
-            .field("parts", &self.parts)
+            .field("inner", &self.inner)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Making a consumer.
+//! Creation of a consumer.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -16,13 +16,13 @@ use milena_wire::{pool::BufferPool, records::RecordDecoder};
 
 use super::{
     Consumer,
+    completed_fetch::BatchReader,
     error::NewConsumerError,
-    fetched::Reading,
     group::{AutoCommit, Group},
     listener::NoListener,
     notices::MemberNotices,
-    parts::RebalanceConsumer,
-    shared::{Core, Shared},
+    rebalance_consumer::RebalanceConsumer,
+    shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
     config::{self, AutoOffsetReset, ConfigErrors, ConsumerConfig, GroupProtocol},
@@ -32,14 +32,13 @@ use crate::{
     net::{Connections, client_settings},
 };
 
-/// Buffers that are kept for the next answers: as large as one answer of usual settings.
+/// Memory for idle response buffers: one response with default settings.
 const IDLE_BUFFER_BYTES: usize = 16 << 20;
-/// A batch that decompresses to more is not read.
+/// Maximum size of a decompressed batch.
 const DECOMPRESSED_BYTES_MAX: usize = 1 << 30;
 
 impl Consumer {
-    /// A consumer from a configuration, its builder, or a map of settings. Nothing is asked of a broker yet, and this
-    /// does not wait.
+    /// Creates a consumer from a configuration, its builder, or a map of settings. It does not contact a broker.
     pub fn new<C>(config: C) -> Result<Self, NewConsumerError>
     where
         C: TryInto<ConsumerConfig>,
@@ -48,8 +47,9 @@ impl Consumer {
         Self::make(config, None)
     }
 
-    /// The same with [assignors of one's own](super::assignor), the most wanted first, in place of `partition.assignment.strategy`. They count
-    /// in the classic protocol only; in the other, the broker assigns.
+    /// Creates a consumer with [custom assignors](super::assignor), in the order of preference. They replace
+    /// `partition.assignment.strategy` and apply to the classic protocol only; in the consumer protocol the broker
+    /// assigns.
     pub fn with_assignors<C>(config: C, assignors: Vec<Box<dyn Assignor>>) -> Result<Self, NewConsumerError>
     where
         C: TryInto<ConsumerConfig>,
@@ -65,7 +65,7 @@ impl Consumer {
     {
         let config = config.try_into().map_err(ConfigErrors::from)?;
         for note in &config.notes {
-            tracing::warn!("{note}");
+            tracing::warn!(event = "config_note", "{note}");
         }
         let io = Io::start().map_err(|error| NewConsumerError::Io(error.to_string()))?;
         let runtime = Io::of_records(config.io).map_err(|error| NewConsumerError::Io(error.to_string()))?;
@@ -82,12 +82,12 @@ impl Consumer {
         let group = new_group(&config, &metadata, assignors)?;
         let coordinator = group.as_ref().map(|group| group.coordinator.clone());
         let positions = Positions::new(reset_policy(&config), group.is_some(), config.retry_backoff_ms);
-        let reading = Reading {
+        let reader = BatchReader {
             decoder: RecordDecoder::new(BufferPool::new(IDLE_BUFFER_BYTES), DECOMPRESSED_BYTES_MAX),
             checks_crc: config.check_crcs,
         };
-        let core = Core::new(&config, positions, group);
-        let shared = Shared::new(config, io, connections, metadata, core);
+        let core = ConsumerCore::new(&config, positions, group);
+        let shared = ConsumerShared::new(config, io, connections, metadata, core);
         if let Some(coordinator) = coordinator {
             let weak = Arc::downgrade(&shared);
             coordinator.on_change(move |event| {
@@ -97,8 +97,8 @@ impl Consumer {
             });
         }
         Ok(Self {
-            parts: RebalanceConsumer { shared },
-            reading,
+            inner: RebalanceConsumer { shared },
+            reader,
             listener: Box::new(NoListener),
             interceptors: vec![],
         })

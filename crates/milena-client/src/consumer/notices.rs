@@ -1,4 +1,4 @@
-//! Log lines about a member: commits that fail and polls that do not come.
+//! Log lines about a member: failed commits and missing polls.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::{
     outages::{Failure, Outages},
 };
 
-/// An automatic commit is tried again by itself; only one that fails for this long is worth a warning.
+/// Grace period of automatic commits, which are retried.
 const AUTO_GRACE_MS: i64 = 5_000;
 
 /// The log lines of one member.
@@ -30,7 +30,7 @@ impl MemberNotices {
         }
     }
 
-    /// A commit is over, and its caller does not wait for the result.
+    /// Handles a commit whose result is not observed.
     pub(super) fn handle_unobserved(&self, now_ms: i64, results: &CommitResults) {
         if let Some(error) = first_error(results) {
             self.warn(now_ms, "asynchronous", 0, results, error);
@@ -47,7 +47,7 @@ impl MemberNotices {
         }
     }
 
-    /// A commit succeeded: a synchronous, asynchronous or automatic one.
+    /// Handles a successful commit of any kind.
     pub(super) fn handle_committed(&self, now_ms: i64) {
         let Some(recovery) = self.commits().handle_success(now_ms, &()) else {
             return;
@@ -107,7 +107,7 @@ impl MemberNotices {
     }
 }
 
-/// The first failure of a commit. `None` if it succeeded.
+/// The first error of a commit; `None` if it succeeded.
 pub(super) fn first_error(results: &CommitResults) -> Option<&OffsetError> {
     results.values().find_map(|result| result.as_ref().err())
 }

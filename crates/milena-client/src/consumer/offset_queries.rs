@@ -1,4 +1,4 @@
-//! Asking leaders for offsets: the ends of partitions, and what was written when.
+//! ListOffsets requests: log start and end offsets, and offsets by time.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,15 +16,15 @@ use milena_wire::{
 };
 use tokio::sync::mpsc;
 
-use super::{error::OffsetsError, shared::Shared};
+use super::{error::OffsetsError, shared::ConsumerShared};
 use crate::{
     io,
-    net::{Answer, CallError, Role, SendOptions},
+    net::{ApiResponse, CallError, Role, SendOptions},
 };
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
-/// What a leader found.
+/// An offset in a ListOffsets response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FoundOffset {
     pub(crate) offset: i64,
@@ -32,48 +32,56 @@ pub(crate) struct FoundOffset {
     pub(crate) epoch: Option<i32>,
 }
 
-/// Outcome for one partition; `Ok(None)` if there is no such record.
-type Outcome = Result<Option<FoundOffset>, OffsetsError>;
-type Questions = BTreeMap<TopicPartition, i64>;
-type Answers = BTreeMap<TopicPartition, Outcome>;
+/// A query about one partition, as it is sent to the leader.
+#[derive(Debug)]
+struct OffsetQuery {
+    partition: TopicPartition,
+    timestamp: i64,
+    leader_epoch: i32,
+}
 
-impl Shared {
-    /// Finds out where the partitions that need a reset begin, in the background.
+/// The outcome for one partition; `Ok(None)` without a matching record.
+type OffsetOutcome = Result<Option<FoundOffset>, OffsetsError>;
+type OffsetQueries = BTreeMap<TopicPartition, i64>;
+type OffsetOutcomes = BTreeMap<TopicPartition, OffsetOutcome>;
+
+impl ConsumerShared {
+    /// Determines the reset positions of these partitions in the background.
     pub(super) fn start_resets(self: &Arc<Self>, needed: Vec<ResetNeeded>) {
         let shared = Arc::clone(self);
         self.io.spawn(async move { shared.reset(needed).await });
     }
 
     async fn reset(self: Arc<Self>, needed: Vec<ResetNeeded>) {
-        let questions = needed
+        let queries = needed
             .iter()
             .map(|reset| (reset.partition.clone(), reset.to.timestamp()))
             .collect();
-        let mut answers = self.ask_leaders(questions, self.request_timeout_ms()).await;
-        // Nothing is as young as asked for: then what comes next is.
-        let none_so_young = |answer: &Outcome| matches!(answer, Ok(None));
-        let again: Questions = answers
+        let mut outcomes = self.query_leaders(queries, self.request_timeout_ms()).await;
+        // Without a record that is young enough, reading starts at the end.
+        let none_so_young = |outcome: &OffsetOutcome| matches!(outcome, Ok(None));
+        let again: OffsetQueries = outcomes
             .iter()
-            .filter(|(_, answer)| none_so_young(answer))
+            .filter(|(_, outcome)| none_so_young(outcome))
             .map(|(partition, _)| (partition.clone(), LATEST))
             .collect();
         if !again.is_empty() {
-            answers.extend(self.ask_leaders(again, self.request_timeout_ms()).await);
+            outcomes.extend(self.query_leaders(again, self.request_timeout_ms()).await);
         }
         let now_ms = io::now_ms();
         let mut core = self.core();
         for ResetNeeded { partition, epoch, .. } in &needed {
-            match answers.remove(partition) {
+            match outcomes.remove(partition) {
                 Some(Ok(Some(found))) => {
                     let position = Position {
                         offset: found.offset,
                         epoch: found.epoch,
                     };
-                    tracing::debug!(%partition, offset = found.offset, "reading begins here");
+                    tracing::debug!(event = "position_reset", %partition, offset = found.offset, "position reset");
                     core.positions.handle_reset(partition, *epoch, position);
                 }
                 Some(Err(error)) => {
-                    tracing::debug!(%partition, %error, "could not find where to begin; it is tried again");
+                    tracing::debug!(event = "position_reset_failed", %partition, %error, "position reset failed; retrying");
                     core.positions.handle_lookup_failed(now_ms, partition, *epoch);
                 }
                 Some(Ok(None)) | None => core.positions.handle_lookup_failed(now_ms, partition, *epoch),
@@ -81,36 +89,36 @@ impl Shared {
         }
         self.drive_locked(&mut core, now_ms);
         drop(core);
-        self.bell().ring();
+        self.signal().notify();
     }
 
-    /// The ends of partitions or their records of a time, asked for until all leaders have answered or it is too late.
+    /// Queries log ends or offsets by time, with retries until all leaders have responded or the timeout is over.
     pub(super) async fn list_offsets(
         self: &Arc<Self>,
-        mut questions: Questions,
+        mut queries: OffsetQueries,
         timeout: Duration,
     ) -> Result<BTreeMap<TopicPartition, Option<FoundOffset>>, OffsetsError> {
         let deadline_ms = io::now_ms().saturating_add(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
         let mut found = BTreeMap::new();
         let mut cause = None;
         loop {
-            self.want_topics_of(questions.keys());
+            self.select_topics_of(queries.keys());
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
-            if left_ms <= 0 && !questions.is_empty() {
-                let trouble = self.metadata.trouble().map(|trouble| trouble.to_string());
-                return Err(OffsetsError::timed_out(questions.keys(), trouble.or(cause)));
+            if left_ms <= 0 && !queries.is_empty() {
+                let metadata_error = self.metadata.last_error().map(|error| error.to_string());
+                return Err(OffsetsError::timed_out(queries.keys(), metadata_error.or(cause)));
             }
-            for (partition, outcome) in self.ask_leaders(questions.clone(), left_ms).await {
+            for (partition, outcome) in self.query_leaders(queries.clone(), left_ms).await {
                 match outcome {
-                    Ok(answer) => {
-                        questions.remove(&partition);
-                        found.insert(partition, answer);
+                    Ok(offset) => {
+                        queries.remove(&partition);
+                        found.insert(partition, offset);
                     }
                     Err(error) if error.is_retriable() => cause = Some(error.to_string()),
                     Err(error) => return Err(error),
                 }
             }
-            if questions.is_empty() {
+            if queries.is_empty() {
                 return Ok(found);
             }
             let retry_ms = io::now_ms().saturating_add(self.config.retry_backoff_ms);
@@ -118,30 +126,33 @@ impl Shared {
         }
     }
 
-    /// Asks each leader once.
-    async fn ask_leaders(self: &Arc<Self>, questions: Questions, timeout_ms: i64) -> Answers {
+    /// Sends one request to each leader.
+    async fn query_leaders(self: &Arc<Self>, queries: OffsetQueries, timeout_ms: i64) -> OffsetOutcomes {
         let cluster = self.metadata.cache();
-        let mut answers = Answers::new();
-        let mut by_leader: BTreeMap<i32, Vec<(TopicPartition, i64, i32)>> = BTreeMap::new();
-        for (partition, timestamp) in questions {
+        let mut outcomes = OffsetOutcomes::new();
+        let mut by_leader: BTreeMap<i32, Vec<OffsetQuery>> = BTreeMap::new();
+        for (partition, timestamp) in queries {
             match cluster.leader(&partition.topic, partition.partition) {
                 Some(leader) => {
-                    let epoch = leader.epoch.unwrap_or(-1);
-                    let asked = by_leader.entry(leader.broker.id).or_default();
-                    asked.push((partition, timestamp, epoch));
+                    let leader_epoch = leader.epoch.unwrap_or(-1);
+                    by_leader.entry(leader.broker.id).or_default().push(OffsetQuery {
+                        partition,
+                        timestamp,
+                        leader_epoch,
+                    });
                 }
                 None => {
                     self.refresh_metadata();
                     let outcome = OffsetsError::no_leader(&cluster, &partition);
-                    answers.insert(partition, Err(outcome));
+                    outcomes.insert(partition, Err(outcome));
                 }
             }
         }
         let (done, mut results) = mpsc::unbounded_channel();
-        for (node, asked) in by_leader {
+        for (node, queries) in by_leader {
             let Some(broker) = cluster.broker(node) else { continue };
             let connection = self.connections.node(node, Role::Data, &broker.endpoint());
-            let request = self.list_request(&asked, timeout_ms);
+            let request = self.list_request(&queries, timeout_ms);
             let version_min = if self.reads_committed() {
                 versions::list_offsets::ISOLATION_LEVEL
             } else {
@@ -150,24 +161,25 @@ impl Shared {
             let options = SendOptions::timeout_ms(timeout_ms.min(self.request_timeout_ms()).max(1));
             let done = done.clone();
             connection.send(request, options.version_min(version_min), move |result| {
-                // Whoever asked may have gone.
-                let _ = done.send((asked, result));
+                // The caller may have dropped the future.
+                let _ = done.send((queries, result));
             });
         }
         drop(done);
-        while let Some((asked, result)) = results.recv().await {
-            self.read_answer(asked, result, &mut answers);
+        while let Some((queries, result)) = results.recv().await {
+            self.read_response(queries, result, &mut outcomes);
         }
-        answers
+        outcomes
     }
 
-    fn list_request(&self, asked: &[(TopicPartition, i64, i32)], timeout_ms: i64) -> ListOffsetsRequest {
+    fn list_request(&self, queries: &[OffsetQuery], timeout_ms: i64) -> ListOffsetsRequest {
         let mut topics: Vec<ListOffsetsTopic> = vec![];
-        for (partition, timestamp, leader_epoch) in asked {
+        for query in queries {
+            let partition = &query.partition;
             let entry = ListOffsetsPartition {
                 partition_index: partition.partition,
-                current_leader_epoch: *leader_epoch,
-                timestamp: *timestamp,
+                current_leader_epoch: query.leader_epoch,
+                timestamp: query.timestamp,
                 ..Default::default()
             };
             match topics.last_mut() {
@@ -188,18 +200,18 @@ impl Shared {
         }
     }
 
-    fn read_answer(
+    fn read_response(
         &self,
-        asked: Vec<(TopicPartition, i64, i32)>,
-        result: Result<Answer<ListOffsetsResponse>, CallError>,
-        answers: &mut Answers,
+        queries: Vec<OffsetQuery>,
+        result: Result<ApiResponse<ListOffsetsResponse>, CallError>,
+        outcomes: &mut OffsetOutcomes,
     ) {
         let response = match result {
-            Ok(answer) => answer.response,
+            Ok(response) => response.body,
             Err(error) => {
                 self.refresh_metadata();
-                for (partition, ..) in asked {
-                    answers.insert(partition, Err(OffsetsError::from(error.clone())));
+                for query in queries {
+                    outcomes.insert(query.partition, Err(OffsetsError::from(error.clone())));
                 }
                 return;
             }
@@ -224,7 +236,7 @@ impl Shared {
                         })
                     }
                 };
-                answers.insert(partition, outcome);
+                outcomes.insert(partition, outcome);
             }
         }
     }
@@ -239,7 +251,7 @@ trait ResetTimestamp {
 }
 
 impl ResetTimestamp for ResetTo {
-    /// What ListOffsets calls it.
+    /// The special timestamps of ListOffsets.
     fn timestamp(self) -> i64 {
         match self {
             Self::Earliest => EARLIEST,
@@ -249,8 +261,8 @@ impl ResetTimestamp for ResetTo {
     }
 }
 
-/// The questions for one end of each partition.
-pub(super) fn ends<'a>(partitions: impl IntoIterator<Item = &'a TopicPartition>, to: ResetTo) -> Questions {
+/// Queries for one end of each partition.
+pub(super) fn ends<'a>(partitions: impl IntoIterator<Item = &'a TopicPartition>, to: ResetTo) -> OffsetQueries {
     let partitions = partitions.into_iter();
     partitions
         .map(|partition| (partition.clone(), to.timestamp()))

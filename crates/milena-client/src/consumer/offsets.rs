@@ -1,4 +1,4 @@
-//! Questions about offsets.
+//! Offset queries of the application.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,23 +11,23 @@ use milena_machines::{
     member::OffsetAndMetadata,
 };
 
-use super::{error::OffsetsError, offset_queries::ends, parts::RebalanceConsumer};
+use super::{error::OffsetsError, offset_queries::ends, rebalance_consumer::RebalanceConsumer};
 use crate::io;
 
-/// The first record that is not older than a time.
+/// The first record at or after a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffsetAndTimestamp {
     pub offset: i64,
-    /// Of that record, in milliseconds since 1970.
+    /// The timestamp of that record, in milliseconds since 1970.
     pub timestamp: i64,
     pub leader_epoch: Option<i32>,
 }
 
 impl RebalanceConsumer {
-    /// The offset of the next record that `poll` would return of a partition. If it has none yet, this waits until it is
-    /// found: the committed offset, or where `auto.offset.reset` leads.
+    /// Returns the offset of the next record that `poll` would return. Without a position, this waits for the committed
+    /// offset or the `auto.offset.reset`.
     ///
-    /// Like all questions here it gives up after `default.api.timeout.ms`, and dropping its future changes nothing.
+    /// All queries here time out after `default.api.timeout.ms`. Dropping the future has no effect.
     pub async fn position(&mut self, partition: &TopicPartition) -> Result<Position, OffsetsError> {
         let deadline = tokio::time::Instant::now() + self.api_timeout();
         loop {
@@ -48,15 +48,14 @@ impl RebalanceConsumer {
                 core.positions.request_position(partition);
                 self.shared.drive_locked(&mut core, io::now_ms());
             }
-            if !self.rung_before(Some(deadline)).await {
-                let trouble = self.shared.metadata.trouble().map(|trouble| trouble.to_string());
-                return Err(OffsetsError::timed_out(std::iter::once(partition), trouble));
+            if !self.notified_before(Some(deadline)).await {
+                let metadata_error = self.shared.metadata.last_error().map(|error| error.to_string());
+                return Err(OffsetsError::timed_out(std::iter::once(partition), metadata_error));
             }
         }
     }
 
-    /// What the group has committed for these partitions; those without a committed offset are left out. They need not be
-    /// assigned.
+    /// Returns the committed offsets of these partitions; those without one are left out. They need not be assigned.
     pub async fn committed<'a>(
         &mut self,
         partitions: impl IntoIterator<Item = &'a TopicPartition>,
@@ -90,7 +89,7 @@ impl RebalanceConsumer {
         Ok(committed)
     }
 
-    /// The first offset of each partition. They need not be assigned.
+    /// Returns the first offset of each partition. They need not be assigned.
     pub async fn beginning_offsets<'a>(
         &mut self,
         partitions: impl IntoIterator<Item = &'a TopicPartition>,
@@ -98,8 +97,8 @@ impl RebalanceConsumer {
         self.find_ends(partitions, ResetTo::Earliest).await
     }
 
-    /// The offset after the last record of each partition; with `read_committed`, that of the first record of the oldest
-    /// transaction that is still open. They need not be assigned.
+    /// Returns the offset after the last record of each partition; with `read_committed`, the last stable offset. They
+    /// need not be assigned.
     pub async fn end_offsets<'a>(
         &mut self,
         partitions: impl IntoIterator<Item = &'a TopicPartition>,
@@ -122,8 +121,8 @@ impl RebalanceConsumer {
             .collect())
     }
 
-    /// For each partition and time (milliseconds since 1970) the first record that is not older; those that have none are
-    /// left out. They need not be assigned.
+    /// Returns the first record at or after a time (milliseconds since 1970) of each partition. Partitions without one
+    /// are left out. They need not be assigned.
     pub async fn offsets_for_times(
         &mut self,
         times: impl IntoIterator<Item = (TopicPartition, i64)>,

@@ -1,4 +1,4 @@
-//! `poll`: what the group wants from the application, then records.
+//! `poll`: group events, then records.
 
 use std::time::Duration;
 
@@ -11,70 +11,70 @@ use tracing::Instrument;
 
 use super::{
     Consumer,
+    completed_fetch::{CompletedFetch, DeliveredCount, FetchEnd},
     error::PollError,
-    fetched::{End, Fetched},
     group::committable,
     records::ConsumerRecords,
-    shared::Core,
+    shared::ConsumerCore,
     subscription::Subscription,
 };
 use crate::{io, metrics::Listened};
 
 impl Consumer {
-    /// Waits for records, up to `timeout`, and hands out what is there; with a `timeout` of zero it does not wait.
+    /// Returns buffered records, or waits for records up to `timeout`. A `timeout` of zero does not wait.
     ///
-    /// All that concerns the group happens here: joining, rebalances and their listener, automatic commits. So it must be
-    /// called again within `max.poll.interval.ms`. Heartbeats and fetching go on in the background meanwhile.
+    /// Group events are handled here: joining, rebalances and their listener, automatic commits. It must be called
+    /// again within `max.poll.interval.ms`. Heartbeats and fetches continue in the background.
     ///
-    /// A call hands out at most `max.poll.records`; what was fetched beyond that waits for the next. It may return early
-    /// without records if it only passed over what no application sees.
+    /// A call returns at most `max.poll.records`; further records stay buffered. It may return early without records if
+    /// it only skipped control records or aborted transactions.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing: the position moves only when records are returned. If it was running the
     /// rebalance listener, the next `poll` runs it again.
     pub async fn poll(&mut self, timeout: Duration) -> Result<ConsumerRecords, PollError> {
-        self.poll_up_to(timeout, self.parts.shared.config.max_poll_records)
+        self.poll_up_to(timeout, self.inner.shared.config.max_poll_records)
             .await
     }
 
     pub(super) async fn poll_up_to(&mut self, timeout: Duration, max: usize) -> Result<ConsumerRecords, PollError> {
-        let _polling = self.parts.shared.enter_poll();
-        let mut look = Look {
+        let _polling = self.inner.shared.enter_poll();
+        let mut input = StepInput {
             max,
             now_ms: io::now_ms(),
             is_first: true,
         };
-        // A clock costs as much as a record: one that comes at once needs no deadline.
+        // Reading the clock costs as much as a record; records that are buffered need no deadline.
         let mut deadline = None;
         loop {
-            if self.parts.shared.bell().take_wakeup() {
+            if self.inner.shared.signal().take_wakeup() {
                 return Err(PollError::Wakeup);
             }
-            self.tell_commits();
-            match self.step(look)? {
-                Step::Event(event) => {
-                    let rebalance = tracing::info_span!("rebalance", client = %self.parts.shared.config.client_id);
+            self.report_commits();
+            match self.step(input)? {
+                StepOutcome::Event(event) => {
+                    let rebalance = tracing::info_span!("rebalance", client = %self.inner.shared.config.client_id);
                     self.run_event(event).instrument(rebalance).await?;
                 }
-                Step::Records(records) => return Ok(self.intercept(records)),
-                Step::Again => {}
-                Step::Wait => {
+                StepOutcome::Records(records) => return Ok(self.intercept(records)),
+                StepOutcome::Again => {}
+                StepOutcome::Wait => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now().checked_add(timeout));
-                    if !self.parts.rung_before(deadline).await {
+                    if !self.inner.notified_before(deadline).await {
                         return Ok(ConsumerRecords::default());
                     }
                 }
             }
-            look.is_first = false;
-            look.now_ms = io::now_ms();
+            input.is_first = false;
+            input.now_ms = io::now_ms();
         }
     }
 
-    /// One look at everything; nothing is awaited.
-    pub(super) fn step(&mut self, look: Look) -> Result<Step, PollError> {
-        let Look { max, now_ms, is_first } = look;
-        let shared = &self.parts.shared;
+    /// One step of `poll`; it awaits nothing.
+    pub(super) fn step(&mut self, input: StepInput) -> Result<StepOutcome, PollError> {
+        let StepInput { max, now_ms, is_first } = input;
+        let shared = &self.inner.shared;
         let mut guard = shared.core();
         let core = &mut *guard;
         if core.closed {
@@ -91,74 +91,74 @@ impl Consumer {
             if !matches!(core.subscription, Subscription::Manual) {
                 group.member.handle_poll(now_ms);
             }
-            if let Some(trouble) = group.trouble.take() {
-                return Err(trouble.into());
+            if let Some(error) = group.coordinator_error.take() {
+                return Err(error.into());
             }
             shared.commit_if_due(core, now_ms);
         }
         shared.drive_if_needed(core, now_ms);
         if let Some(event) = core.group.as_ref().and_then(|group| group.event.clone()) {
-            return Ok(Step::Event(event));
+            return Ok(StepOutcome::Event(event));
         }
         if let Some(records) = take_decoded(core, max) {
-            return Ok(Step::Records(records));
+            return Ok(StepOutcome::Records(records));
         }
-        let fetched = core.buffer.take(&core.positions);
-        if let Some(fetched) = fetched {
+        let completed = core.buffer.take(&core.positions);
+        if let Some(completed) = completed {
             drop(guard);
-            return self.collect(fetched, look);
+            return self.collect(completed, input);
         }
         if let Some(error) = core.positions.stuck() {
             return Err(PollError::Fetch(error.clone()));
         }
-        if let Some(error) = self.topic_trouble(core) {
+        if let Some(error) = self.fatal_topic_error(core) {
             return Err(error);
         }
-        Ok(Step::Wait)
+        Ok(StepOutcome::Wait)
     }
 
-    /// Hands out what was taken from the buffer, and then more, up to `max`. The lock is held only in
-    /// between: decoding takes its time.
-    fn collect(&mut self, first: Fetched, look: Look) -> Result<Step, PollError> {
-        let Look { max, now_ms, .. } = look;
+    /// Delivers a completed fetch, and then more, up to `max` records. The lock is not held while batches are decoded.
+    fn collect(&mut self, first: CompletedFetch, input: StepInput) -> Result<StepOutcome, PollError> {
+        let StepInput { max, now_ms, .. } = input;
         let mut records = ConsumerRecords::default();
         let mut has_moved = false;
         let mut next = Some(first);
-        let reads_committed = self.parts.shared.reads_committed();
-        while let Some(mut fetched) = next {
-            let before = fetched.position();
-            let outcome = fetched.take(max - records.len(), &mut self.reading, &mut records);
-            let after = fetched.position();
-            let mut guard = self.parts.shared.core();
+        let reads_committed = self.inner.shared.reads_committed();
+        while let Some(mut completed) = next {
+            let before = completed.position();
+            let outcome = completed.take(max - records.len(), &mut self.reader, &mut records);
+            let after = completed.position();
+            let mut guard = self.inner.shared.core();
             let core = &mut *guard;
             if after != before {
                 has_moved = true;
-                core.positions.handle_delivered(&fetched.partition, fetched.turn, after);
-                records.set_next(&fetched.partition, after);
+                core.positions
+                    .handle_delivered(&completed.partition, completed.epoch, after);
+                records.set_next(&completed.partition, after);
             }
-            if let Some(count) = fetched.take_count() {
-                count_delivered(core, now_ms, &fetched.partition, count, reads_committed);
+            if let Some(count) = completed.take_count() {
+                count_delivered(core, now_ms, &completed.partition, count, reads_committed);
             }
             match outcome {
-                Ok(true) => core.buffer.put_back(fetched),
-                // Records come first; what is to be told comes with the next poll.
-                Ok(false) if fetched.is_to_be_told() && !records.is_empty() => {
-                    core.buffer.put_back(fetched);
+                Ok(true) => core.buffer.put_back(completed),
+                // Records first; the error is returned by the next poll.
+                Ok(false) if completed.ends_with_error() && !records.is_empty() => {
+                    core.buffer.put_back(completed);
                     break;
                 }
                 Ok(false) => {
-                    if let Some(error) = finish(core, &fetched) {
+                    if let Some(error) = finish(core, &completed) {
                         return Err(error);
                     }
                 }
                 Err(error) => {
-                    // It is fetched again: what went wrong may have gone wrong on the way.
-                    core.positions.refetch(&fetched.partition, fetched.turn);
-                    core.buffer.finish(&fetched);
+                    // Refetch it: the bytes may have been damaged on the way.
+                    core.positions.refetch(&completed.partition, completed.epoch);
+                    core.buffer.finish(&completed);
                     core.is_dirty = true;
                     if records.is_empty() {
-                        let next = fetched.after_unreadable();
-                        return Err(PollError::unreadable(&fetched.partition, &error, next));
+                        let next = completed.after_unreadable();
+                        return Err(PollError::unreadable(&completed.partition, &error, next));
                     }
                     break;
                 }
@@ -168,28 +168,28 @@ impl Consumer {
                 .flatten();
         }
         records.group();
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let mut core = shared.core();
         if core.is_dirty {
             shared.drive_locked(&mut core, io::now_ms());
         }
         drop(core);
         if records.is_empty() && !has_moved {
-            // What was stale is gone, or a partition has come to its end: that may be all there is to say.
-            return Ok(Step::Again);
+            // Only stale fetches were dropped, or a partition reached its end.
+            return Ok(StepOutcome::Again);
         }
-        Ok(Step::Records(records))
+        Ok(StepOutcome::Records(records))
     }
 
-    /// What is wrong with a topic that was named in so many words.
-    fn topic_trouble(&self, core: &Core) -> Option<PollError> {
+    /// A fatal error of a topic in the subscription list.
+    fn fatal_topic_error(&self, core: &ConsumerCore) -> Option<PollError> {
         let Subscription::Topics(topics) = &core.subscription else {
             return None;
         };
-        let cluster = self.parts.shared.metadata.cache();
+        let cluster = self.inner.shared.metadata.cache();
         topics.iter().find_map(|topic| {
             let code = cluster.topic_error(topic)?;
-            // One that does not exist may come.
+            // A missing topic may be created later.
             (!code.is_retriable()).then(|| PollError::Topic {
                 topic: topic.to_string(),
                 code,
@@ -197,25 +197,34 @@ impl Consumer {
         })
     }
 
-    /// Lets the application hear of what happens to its partitions. The event is over only when all of it is done.
+    /// Handles a group event with the listener. The event is completed only after the callback.
     pub(super) async fn run_event(&mut self, event: MemberEvent) -> Result<(), PollError> {
         let began_ms = io::now_ms();
         let outcome = match &event {
             MemberEvent::Revoked(partitions) => {
-                tracing::info!(partitions = %names(partitions), "partitions revoked");
-                self.hold(partitions, true);
+                tracing::info!(event = "partitions_revoked", partitions = %names(partitions), "partitions revoked");
+                self.block(partitions, true);
                 self.commit_revoked(partitions).await;
-                self.listener.revoked(&mut self.parts, partitions).await
+                self.listener.revoked(&mut self.inner, partitions).await
             }
             MemberEvent::Lost(partitions) => {
-                self.hold(partitions, true);
-                tracing::warn!(partitions = %names(partitions), "partitions lost: the group went on without us");
-                self.listener.lost(&mut self.parts, partitions).await
+                self.block(partitions, true);
+                tracing::warn!(
+                    event = "partitions_lost",
+                    partitions = %names(partitions),
+                    "partitions lost: the member was removed from the group"
+                );
+                self.listener.lost(&mut self.inner, partitions).await
             }
             MemberEvent::Assigned { added, all } => {
-                tracing::info!(added = %names(added), partitions = all.len(), "partitions assigned");
+                tracing::info!(
+                    event = "partitions_assigned",
+                    added = %names(added),
+                    partitions = all.len(),
+                    "partitions assigned"
+                );
                 self.take_assignment(added, all);
-                self.listener.assigned(&mut self.parts, added).await
+                self.listener.assigned(&mut self.inner, added).await
             }
             MemberEvent::Error(_) | MemberEvent::Fatal(_) => Ok(()),
         };
@@ -226,13 +235,13 @@ impl Consumer {
         }
     }
 
-    fn hold(&self, partitions: &[TopicPartition], held: bool) {
-        self.parts.shared.core().positions.block(partitions, held);
+    fn block(&self, partitions: &[TopicPartition], blocked: bool) {
+        self.inner.shared.core().positions.block(partitions, blocked);
     }
 
-    /// What was handed out of these counts as done when they go, if commits are automatic.
+    /// Commits the delivered positions of revoked partitions, with `enable.auto.commit`.
     async fn commit_revoked(&mut self, partitions: &[TopicPartition]) {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         if !shared.config.enable_auto_commit || partitions.is_empty() {
             return;
         }
@@ -248,22 +257,27 @@ impl Consumer {
         let failed = results.await.unwrap_or_default().into_iter();
         for (partition, result) in failed {
             if let Err(error) = result {
-                tracing::warn!(%partition, %error, "the last offset before a revocation was not committed");
+                tracing::warn!(
+                    event = "revocation_commit_failed",
+                    %partition,
+                    %error,
+                    "commit before the revocation of {partition} failed: {error}"
+                );
             }
         }
     }
 
     fn take_assignment(&self, added: &[TopicPartition], all: &[TopicPartition]) {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let mut core = shared.core();
         core.positions.assign(all.iter().cloned());
         core.positions.block(added, true);
         shared.notice_recreated(&mut core);
-        shared.want_topics(&core);
+        shared.select_topics(&core);
     }
 
     fn finish_event(&self, event: &MemberEvent, began_ms: i64) {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let now_ms = io::now_ms();
         let mut guard = shared.core();
         let core = &mut *guard;
@@ -309,42 +323,42 @@ fn names(partitions: &[TopicPartition]) -> String {
 }
 
 fn count_delivered(
-    core: &mut Core,
+    core: &mut ConsumerCore,
     now_ms: i64,
     partition: &TopicPartition,
-    count: (usize, usize),
+    count: DeliveredCount,
     reads_committed: bool,
 ) {
-    core.metrics.delivered(now_ms, partition, count.0, count.1);
+    core.metrics.delivered(now_ms, partition, count.records, count.bytes);
     let lag = core.positions.lag(partition, reads_committed);
     core.metrics
         .placed(now_ms, partition, lag, core.positions.lead(partition));
 }
 
-/// Records of a batch that is decoded, if it has more than `max` left. That takes no time, so the lock is kept: it is
-/// what most calls find that ask for few at once.
-fn take_decoded(core: &mut Core, max: usize) -> Option<ConsumerRecords> {
-    let fetched = core.buffer.first_decoded(&core.positions, max)?;
+/// Takes records of a decoded batch, if it has more than `max` left. This is quick, so the lock is kept: the common
+/// case of small polls.
+fn take_decoded(core: &mut ConsumerCore, max: usize) -> Option<ConsumerRecords> {
+    let completed = core.buffer.first_decoded(&core.positions, max)?;
     let mut records = ConsumerRecords::default();
-    fetched.take_decoded(max, &mut records);
-    let position = fetched.position();
+    completed.take_decoded(max, &mut records);
+    let position = completed.position();
     core.positions
-        .handle_delivered(&fetched.partition, fetched.turn, position);
-    records.set_next(&fetched.partition, position);
+        .handle_delivered(&completed.partition, completed.epoch, position);
+    records.set_next(&completed.partition, position);
     Some(records)
 }
 
-/// How one look at everything is meant.
+/// The input of one step.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
-    /// How many records may be handed out.
+pub(super) struct StepInput {
+    /// The maximum number of records to deliver.
     pub(super) max: usize,
     pub(super) now_ms: i64,
-    /// A call of `poll` begins with it.
+    /// Whether it is the first step of a `poll`.
     pub(super) is_first: bool,
 }
 
-impl Look {
+impl StepInput {
     /// For one record, outside of `poll`.
     pub(super) fn once() -> Self {
         Self {
@@ -355,33 +369,33 @@ impl Look {
     }
 }
 
-pub(super) enum Step {
+pub(super) enum StepOutcome {
     Event(MemberEvent),
     Records(ConsumerRecords),
-    /// Nothing for the application, but things have changed.
+    /// No records, but the state has changed.
     Again,
     Wait,
 }
 
-/// What was fetched is handed out to its end. What comes then may be for the application.
-fn finish(core: &mut Core, fetched: &Fetched) -> Option<PollError> {
+/// Completes a fetch whose records were all delivered. Returns the error at its end, if any.
+fn finish(core: &mut ConsumerCore, completed: &CompletedFetch) -> Option<PollError> {
     core.is_dirty = true;
-    core.buffer.finish(fetched);
-    let (partition, turn) = (&fetched.partition, fetched.turn);
-    match fetched.end() {
-        End::Open => None,
-        End::OutOfRange => {
-            core.positions.handle_end_of_range(partition, turn);
+    core.buffer.finish(completed);
+    let (partition, epoch) = (&completed.partition, completed.epoch);
+    match completed.end() {
+        FetchEnd::Open => None,
+        FetchEnd::OutOfRange => {
+            core.positions.handle_end_of_range(partition, epoch);
             None
         }
-        End::Error(error) => Some(PollError::Fetch(error.clone())),
-        End::Unreadable => {
-            core.positions.refetch(partition, turn);
+        FetchEnd::Error(error) => Some(PollError::Fetch(error.clone())),
+        FetchEnd::Unreadable => {
+            core.positions.refetch(partition, epoch);
             Some(PollError::Unreadable {
                 partition: partition.clone(),
-                offset: fetched.position().offset,
-                next_offset: fetched.position().offset.saturating_add(1),
-                problem: "the broker sent what is not a whole batch of records".to_owned(),
+                offset: completed.position().offset,
+                next_offset: completed.position().offset.saturating_add(1),
+                problem: "the bytes are not a whole record batch".to_owned(),
             })
         }
     }

@@ -1,4 +1,4 @@
-//! Records as `poll` hands them out.
+//! Records returned by `poll`.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use milena_wire::records::{Headers, OwnedRecord, Record, RecordSet, TimestampTyp
 
 use super::deserialize::{BoxError, DeserializeError, RecordField};
 
-/// A decoded batch with the name of its partition. Every record that is kept shares it.
+/// A decoded batch with its partition, shared by all records that are kept.
 #[derive(Debug)]
 pub(crate) struct DecodedBatch {
     pub(crate) partition: TopicPartition,
@@ -15,7 +15,7 @@ pub(crate) struct DecodedBatch {
     pub(crate) records: RecordSet,
 }
 
-/// A run of records of one batch.
+/// Consecutive records of one batch.
 #[derive(Debug, Clone)]
 struct Chunk {
     batch: Arc<DecodedBatch>,
@@ -23,10 +23,10 @@ struct Chunk {
     end: usize,
 }
 
-/// What one `poll` returned: records grouped by partition, in the order of their offsets.
+/// The records of one `poll`, grouped by partition and ordered by offset.
 ///
-/// It owns its data, so the consumer can be used while it is read. The data is what the broker sent, in shared buffers:
-/// they are used again when this value, and every [`ConsumerRecord`] that was kept of it, is dropped.
+/// It owns its data, so the consumer can be used meanwhile. The data lives in shared buffers, which are reused when
+/// this value and every [`ConsumerRecord`] of it are dropped.
 #[derive(Debug, Clone, Default)]
 pub struct ConsumerRecords {
     chunks: Vec<Chunk>,
@@ -43,7 +43,7 @@ impl ConsumerRecords {
         self.count == 0
     }
 
-    /// All records: those of one partition stand together.
+    /// All records, grouped by partition.
     pub fn iter(&self) -> Iter<'_> {
         Iter {
             chunks: self.chunks.iter(),
@@ -52,11 +52,11 @@ impl ConsumerRecords {
         }
     }
 
-    /// The partitions there are records of.
+    /// The partitions with records.
     pub fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
         let chunks = self.chunks.iter().enumerate();
-        chunks.filter_map(|(place, chunk)| {
-            let before = place.checked_sub(1).and_then(|before| self.chunks.get(before));
+        chunks.filter_map(|(index, chunk)| {
+            let before = index.checked_sub(1).and_then(|before| self.chunks.get(before));
             let partition = &chunk.batch.partition;
             (before.is_none_or(|before| before.batch.partition != *partition)).then_some(partition)
         })
@@ -78,18 +78,18 @@ impl ConsumerRecords {
             .flat_map(Chunk::iter)
     }
 
-    /// The records in runs, to be kept: each is of one partition, and those of a partition stand together.
+    /// The records in runs that can be kept. Each run is of one partition; runs are grouped by partition.
     pub fn runs(&self) -> impl Iterator<Item = RecordRun> {
         self.chunks.iter().cloned().map(RecordRun)
     }
 
-    /// What to commit once all of this is done: for each partition the offset after the last record, and after what no
-    /// application sees, such as the ends of transactions.
+    /// The offsets to commit after all records are processed. For each partition the offset after the last record, and
+    /// after control records such as transaction markers.
     pub fn next_offsets(&self) -> impl ExactSizeIterator<Item = (&TopicPartition, Position)> {
         self.next.iter().map(|(partition, position)| (partition, *position))
     }
 
-    /// Records that no broker has sent, for tests. They are added behind those that are there.
+    /// Appends records that did not come from a broker, for tests.
     pub fn add(&mut self, partition: &TopicPartition, leader_epoch: Option<i32>, records: RecordSet) {
         let Some(last) = records.iter().next_back() else {
             return;
@@ -121,9 +121,9 @@ impl ConsumerRecords {
         }
     }
 
-    /// Puts together what came of one partition in several fetches, with those of others in between.
+    /// Groups the records of a partition that came in several fetches.
     pub(crate) fn group(&mut self) {
-        // Two cannot have another in between.
+        // Two entries cannot have another one in between.
         if self.next.len() < 3 {
             return;
         }
@@ -137,7 +137,7 @@ impl ConsumerRecords {
         }
         let rank = |partition: &TopicPartition| ranks.get(partition).copied();
         self.chunks.sort_by_cached_key(|chunk| rank(&chunk.batch.partition));
-        // Of one partition the last counts: that is where reading goes on.
+        // The last position of a partition counts.
         self.next.reverse();
         self.next.sort_by_cached_key(|(partition, _)| rank(partition));
         self.next.dedup_by(|(partition, _), (before, _)| partition == before);
@@ -175,14 +175,14 @@ impl<'a> Iterator for ChunkIter<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<RecordRef<'a>> {
-        let place = self.next;
-        if place >= self.end {
+        let index = self.next;
+        if index >= self.end {
             return None;
         }
-        let record = self.batch.records.get(place)?;
-        self.next = place + 1;
+        let record = self.batch.records.get(index)?;
+        self.next = index + 1;
         let batch = self.batch;
-        Some(RecordRef { batch, place, record })
+        Some(RecordRef { batch, index, record })
     }
 }
 
@@ -215,11 +215,11 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// A record that borrows from the [`ConsumerRecords`] it came with: looking at it costs nothing.
+/// A record that borrows from its [`ConsumerRecords`]; access is free.
 #[derive(Clone, Copy)]
 pub struct RecordRef<'a> {
     batch: &'a Arc<DecodedBatch>,
-    place: usize,
+    index: usize,
     record: Record<'a>,
 }
 
@@ -240,7 +240,7 @@ impl<'a> RecordRef<'a> {
         self.record.offset()
     }
 
-    /// The epoch of the leader that took it; `None` for records in the oldest formats.
+    /// The leader epoch of its batch; `None` in message formats before version 2.
     pub fn leader_epoch(&self) -> Option<i32> {
         self.batch.leader_epoch
     }
@@ -254,36 +254,36 @@ impl<'a> RecordRef<'a> {
         self.record.timestamp_type()
     }
 
-    /// `None` if the record has no key, which is not the same as an empty one.
+    /// `None` without a key, which differs from an empty key.
     pub fn key(&self) -> Option<&'a [u8]> {
         self.record.key()
     }
 
-    /// `None` for a record that deletes what its key names (a tombstone).
+    /// `None` for a tombstone.
     pub fn value(&self) -> Option<&'a [u8]> {
         self.record.value()
     }
 
-    /// In the order in which they were written; names may repeat.
+    /// The headers in their order; names may repeat.
     pub fn headers(&self) -> Headers<'a> {
         self.record.headers()
     }
 
-    /// The same record as a run of one.
+    /// The record as a run of length one.
     pub fn to_run(&self) -> RecordRun {
         RecordRun(Chunk {
             batch: Arc::clone(self.batch),
-            first: self.place,
-            end: self.place + 1,
+            first: self.index,
+            end: self.index + 1,
         })
     }
 
-    /// The same record without the borrow, at the price of one reference count. It keeps its batch in memory; see
+    /// The record without the borrow, for one reference count. It keeps its batch in memory; see
     /// [`ConsumerRecord::detach`].
     pub fn to_owned(&self) -> ConsumerRecord {
         ConsumerRecord {
             batch: Arc::clone(self.batch),
-            place: self.place,
+            index: self.index,
         }
     }
 }
@@ -311,36 +311,36 @@ impl fmt::Debug for RecordRef<'_> {
     }
 }
 
-/// A record that can be kept and sent to other tasks. It shares the batch it came in.
+/// A record that can be kept and sent to other tasks. It shares its batch.
 #[derive(Clone)]
 pub struct ConsumerRecord {
     batch: Arc<DecodedBatch>,
-    place: usize,
+    index: usize,
 }
 
 impl ConsumerRecord {
-    /// The record, to look at.
+    /// A borrowed view of the record.
     pub fn as_ref(&self) -> RecordRef<'_> {
-        let (batch, place) = (&self.batch, self.place);
-        let record = batch.records.known(place);
-        RecordRef { batch, place, record }
+        let (batch, index) = (&self.batch, self.index);
+        let record = batch.records.known(index);
+        RecordRef { batch, index, record }
     }
 
-    /// Copies the record out of its batch, so that one that is kept for long does not keep a megabyte with it.
+    /// Copies the record out of its batch. A record that is kept for long would keep the whole batch in memory.
     #[must_use]
     pub fn detach(&self) -> Self {
         self.alone(self.as_ref().record.to_owned().detach())
     }
 
-    /// The same record with another timestamp, copied out of its batch. For a record that carries its own time elsewhere,
-    /// as one in a retry topic does.
+    /// A copy of the record with another timestamp. For records that carry their original time elsewhere, such as in a
+    /// retry topic.
     #[must_use]
     pub fn with_timestamp(&self, timestamp: i64) -> Self {
         let record = self.as_ref().record.to_owned().detach();
         self.alone(record.with_timestamp(timestamp))
     }
 
-    /// A record in a batch of its own, in the place of this one.
+    /// A copy of this record's batch that contains only `record`.
     fn alone(&self, record: OwnedRecord) -> Self {
         let DecodedBatch {
             partition,
@@ -354,7 +354,7 @@ impl ConsumerRecord {
         };
         Self {
             batch: Arc::new(batch),
-            place: 0,
+            index: 0,
         }
     }
 
@@ -391,8 +391,8 @@ impl ConsumerRecord {
     }
 }
 
-/// Records of a partition in the order of their offsets, that can be kept and sent to other tasks. However many they are,
-/// they share one reference to the batch they came in.
+/// Consecutive records of a partition that can be kept and sent to other tasks. They share one reference to their
+/// batch.
 #[derive(Clone)]
 pub struct RecordRun(Chunk);
 
@@ -413,26 +413,26 @@ impl RecordRun {
         self.0.iter()
     }
 
-    pub fn get(&self, place: usize) -> Option<RecordRef<'_>> {
-        let place = self.0.first.checked_add(place).filter(|place| *place < self.0.end)?;
-        let (batch, record) = (&self.0.batch, self.0.batch.records.get(place)?);
-        Some(RecordRef { batch, place, record })
+    pub fn get(&self, index: usize) -> Option<RecordRef<'_>> {
+        let index = self.0.first.checked_add(index).filter(|index| *index < self.0.end)?;
+        let (batch, record) = (&self.0.batch, self.0.batch.records.get(index)?);
+        Some(RecordRef { batch, index, record })
     }
 
-    /// Whether the offsets follow each other without a gap.
+    /// Whether the offsets are consecutive.
     pub fn is_gapless(&self) -> bool {
         let last = self.get(self.len().wrapping_sub(1));
         let ends = self.get(0).zip(last);
         ends.is_some_and(|(first, last)| last.offset() - first.offset() == self.len() as i64 - 1)
     }
 
-    /// How many bytes it holds, as far as all records of its batch are of one size.
+    /// The estimated size in bytes: its share of the batch.
     pub fn size(&self) -> usize {
         let records = &self.0.batch.records;
         records.size() / records.len().max(1) * self.len()
     }
 
-    /// Keeps the first `count` records and gives the others.
+    /// Keeps the first `count` records and returns the others.
     #[must_use]
     pub fn split_off(&mut self, count: usize) -> Self {
         let mut rest = self.0.clone();
@@ -441,11 +441,11 @@ impl RecordRun {
         Self(rest)
     }
 
-    /// The first record alone.
+    /// The first record.
     pub fn into_first(self) -> ConsumerRecord {
         ConsumerRecord {
             batch: self.0.batch,
-            place: self.0.first,
+            index: self.0.first,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the application's side of a consumer and the io thread share.
+//! State shared between the application's side of a consumer and the io thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use super::{
     fetching::NodeFetch,
     group::Group,
     subscription::Subscription,
-    wakeup::{Bell, WakeupHandle},
+    wakeup::{WakeupHandle, WakeupSignal},
 };
 use crate::{
     config::ConsumerConfig,
@@ -31,23 +31,23 @@ use crate::{
     net::Connections,
 };
 
-/// One consumer. Whoever changes its state also starts what follows from that: see [`Shared::drive`].
+/// One consumer. Every change of its state must be followed by [`ConsumerShared::drive`].
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ConsumerShared {
     pub(crate) config: ConsumerConfig,
     pub(crate) io: Io,
     pub(crate) connections: Connections,
     pub(crate) metadata: Metadata,
     pub(crate) wakeup: WakeupHandle,
-    core: Mutex<Core>,
-    /// A deadline has come nearer.
+    core: Mutex<ConsumerCore>,
+    /// Notified when a deadline has moved forward.
     timer: Notify,
-    /// The application waits in `poll`, so it lives.
+    /// Whether the application is inside `poll`, which counts as alive.
     polling: AtomicBool,
 }
 
-/// As long as it lives, the application is in `poll`.
-pub(crate) struct PollingGuard(Arc<Shared>);
+/// Marks the application as inside `poll`.
+pub(crate) struct PollingGuard(Arc<ConsumerShared>);
 
 impl Drop for PollingGuard {
     fn drop(&mut self) {
@@ -55,37 +55,37 @@ impl Drop for PollingGuard {
     }
 }
 
-/// The state. Nobody waits for anything while holding its lock.
+/// The mutable state. Nothing is awaited while its lock is held.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct ConsumerCore {
     pub(crate) subscription: Subscription,
     pub(crate) positions: Positions,
     pub(crate) buffer: Buffer,
     pub(crate) nodes: BTreeMap<i32, NodeFetch>,
     pub(crate) group: Option<Group>,
-    /// Topics that somebody has asked about and that are not subscribed to.
-    pub(crate) asked_topics: BTreeSet<ByteString>,
-    /// The ids of topics that are read, to notice when one is made anew.
+    /// Topics of offset queries that are not subscribed to.
+    pub(crate) queried_topics: BTreeSet<ByteString>,
+    /// The ids of assigned topics, to detect that a topic was recreated.
     pub(crate) topic_ids: BTreeMap<ByteString, Uuid>,
     pub(crate) metrics: ConsumerMetrics,
-    network_noted_ms: i64,
-    /// Something has changed since the last [`Shared::drive`].
+    network_sampled_ms: i64,
+    /// Whether the state has changed since the last [`ConsumerShared::drive`].
     pub(crate) is_dirty: bool,
     driven_ms: i64,
-    /// When the timer looks again.
+    /// The deadline of the timer.
     armed_ms: i64,
     pub(crate) closed: bool,
 }
 
-/// How long `poll` may go on without looking whether something is due.
-const LOOK_AGAIN_MS: i64 = 5;
+/// The maximum interval between two drives during `poll`.
+const DRIVE_INTERVAL_MS: i64 = 5;
 
-/// How often the numbers of the connections are looked at.
-const NETWORK_NOTED_MS: i64 = 1_000;
-/// How soon to look again at what is due and cannot be done.
+/// The interval of network samples for the metrics.
+const NETWORK_SAMPLE_MS: i64 = 1_000;
+/// The delay for a deadline that has passed but waits for something else than time.
 const WAITING_MS: i64 = 10;
 
-impl Core {
+impl ConsumerCore {
     pub(crate) fn new(config: &ConsumerConfig, positions: Positions, group: Option<Group>) -> Self {
         Self {
             subscription: Subscription::None,
@@ -93,10 +93,10 @@ impl Core {
             buffer: Buffer::new(config.fetch_buffer_bytes),
             nodes: BTreeMap::new(),
             group,
-            asked_topics: BTreeSet::new(),
+            queried_topics: BTreeSet::new(),
             topic_ids: BTreeMap::new(),
             metrics: new_metrics(config),
-            network_noted_ms: i64::MIN,
+            network_sampled_ms: i64::MIN,
             is_dirty: false,
             driven_ms: i64::MIN,
             armed_ms: i64::MAX,
@@ -104,12 +104,12 @@ impl Core {
         }
     }
 
-    /// What to commit of these partitions.
+    /// The positions to commit of these partitions.
     pub(crate) fn consumed_of(&self, partitions: Option<&[TopicPartition]>) -> BTreeMap<TopicPartition, Position> {
-        let asked = |partition: &TopicPartition| partitions.is_none_or(|partitions| partitions.contains(partition));
+        let requested = |partition: &TopicPartition| partitions.is_none_or(|partitions| partitions.contains(partition));
         let consumed = self.positions.consumed();
         consumed
-            .filter(|(partition, _)| asked(partition))
+            .filter(|(partition, _)| requested(partition))
             .map(|(partition, position)| (partition.clone(), position))
             .collect()
     }
@@ -123,13 +123,13 @@ fn new_metrics(config: &ConsumerConfig) -> ConsumerMetrics {
     ConsumerMetrics::new(window, config.client_id.clone(), config.group_id.clone())
 }
 
-impl Shared {
+impl ConsumerShared {
     pub(crate) fn new(
         config: ConsumerConfig,
         io: Io,
         connections: Connections,
         metadata: Metadata,
-        core: Core,
+        core: ConsumerCore,
     ) -> Arc<Self> {
         let shared = Arc::new(Self {
             config,
@@ -149,7 +149,7 @@ impl Shared {
         });
         let weak = Arc::downgrade(&shared);
         shared.io.spawn(async move {
-            // A consumer that is gone needs no timer. It is not kept alive by having one.
+            // The timer must not keep a dropped consumer alive.
             while let Some(shared) = weak.upgrade() {
                 let deadline_ms = shared.core().armed_ms;
                 let sleep = shared.io.sleep_until(deadline_ms);
@@ -169,7 +169,7 @@ impl Shared {
         shared
     }
 
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, ConsumerCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,29 +182,29 @@ impl Shared {
         self.polling.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn bell(&self) -> &Bell {
-        self.wakeup.bell()
+    pub(crate) fn signal(&self) -> &WakeupSignal {
+        self.wakeup.signal()
     }
 
-    /// Starts what can be started now: calls to the coordinator, questions about offsets, fetches.
+    /// Sends all requests that can be sent now: to the coordinator, for offsets, fetches.
     pub(crate) fn drive(self: &Arc<Self>) {
         self.drive_locked(&mut self.core(), io::now_ms());
     }
 
-    /// The same, if something has changed or may be due.
-    pub(crate) fn drive_if_needed(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
-        if core.is_dirty || now_ms >= core.driven_ms.saturating_add(LOOK_AGAIN_MS) {
+    /// Drives if the state has changed or a deadline may have passed.
+    pub(crate) fn drive_if_needed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
+        if core.is_dirty || now_ms >= core.driven_ms.saturating_add(DRIVE_INTERVAL_MS) {
             self.drive_locked(core, now_ms);
         }
     }
 
-    pub(crate) fn drive_locked(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    pub(crate) fn drive_locked(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         core.is_dirty = false;
         core.driven_ms = now_ms;
         if core.closed {
             return;
         }
-        self.note_network(core, now_ms);
+        self.sample_network(core, now_ms);
         self.drive_group(core, now_ms);
         self.find_positions(core, now_ms);
         self.send_fetches(core, now_ms);
@@ -216,28 +216,29 @@ impl Shared {
         }
     }
 
-    /// Connections count for themselves. Rates need a look at what they have counted from time to time.
-    fn note_network(&self, core: &mut Core, now_ms: i64) {
-        if now_ms >= core.network_noted_ms.saturating_add(NETWORK_NOTED_MS) {
-            core.network_noted_ms = now_ms;
+    /// Samples the connection counters, which rates are computed from.
+    fn sample_network(&self, core: &mut ConsumerCore, now_ms: i64) {
+        if now_ms >= core.network_sampled_ms.saturating_add(NETWORK_SAMPLE_MS) {
+            core.network_sampled_ms = now_ms;
             core.metrics.network(now_ms, self.connections.numbers());
         }
     }
 
-    /// Asks for the places where partitions begin that have none.
-    fn find_positions(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+    /// Looks up the positions of partitions without one.
+    fn find_positions(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
         if core.positions.is_settled() {
             return;
         }
-        self.ask_committed(core, now_ms);
+        self.request_committed(core, now_ms);
         let needed = core.positions.poll_resets(now_ms);
         if !needed.is_empty() {
             self.start_resets(needed);
         }
     }
 
-    fn next_deadline(core: &Core, now_ms: i64) -> Option<i64> {
-        // What is due now waits for something else than time: it is looked at again when that happens, or soon.
+    fn next_deadline(core: &ConsumerCore, now_ms: i64) -> Option<i64> {
+        // A deadline that has passed waits for something else than time; it is checked again when that happens, or
+        // soon.
         let group = core.group.as_ref().and_then(Group::next_deadline);
         let group = group.map(|deadline_ms| deadline_ms.max(now_ms + WAITING_MS));
         let nodes = core.nodes.values().filter_map(|node| node.next_retry(now_ms)).min();
@@ -245,7 +246,7 @@ impl Shared {
         [group, nodes, positions].into_iter().flatten().min()
     }
 
-    /// Ends everything at once: connections, timers, tasks. What has not been answered fails.
+    /// Closes connections, timers and tasks at once. Requests in flight fail.
     pub(crate) fn shut_down(&self) {
         self.core().closed = true;
         self.timer.notify_one();

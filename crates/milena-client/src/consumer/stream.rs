@@ -1,4 +1,4 @@
-//! Records one by one, as a stream.
+//! A stream of single records.
 
 use std::{
     future::Future,
@@ -11,31 +11,30 @@ use futures_core::Stream;
 
 use super::{
     Consumer, ConsumerRecord, ConsumerRecords, PollError,
-    poll::{Look, Step},
+    poll::{StepInput, StepOutcome},
 };
 
-/// The records of a consumer, one by one, without end. See [`Consumer::stream`].
+/// The endless stream of a consumer's records. See [`Consumer::stream`].
 pub struct RecordStream<'a> {
-    state: State<'a>,
+    state: StreamState<'a>,
 }
 
-type Polled<'a> = Pin<Box<dyn Future<Output = (&'a mut Consumer, Result<ConsumerRecords, PollError>)> + Send + 'a>>;
+type PollFuture<'a> = Pin<Box<dyn Future<Output = (&'a mut Consumer, Result<ConsumerRecords, PollError>)> + Send + 'a>>;
 
-enum State<'a> {
-    Waiting(Polled<'a>),
+enum StreamState<'a> {
+    Waiting(PollFuture<'a>),
     Idle(&'a mut Consumer),
-    /// Only while a state is being left.
+    /// Only during a state transition.
     Between,
 }
 
 impl Consumer {
-    /// Records one by one. The stream never ends; an error is an item, and the stream goes on behind it as `poll` would.
+    /// A stream of single records. It never ends; an error is an item, after which the stream continues like `poll`.
     ///
-    /// The position moves with each record that the stream hands out, so dropping the stream loses nothing. Where records
-    /// come by the million, `poll` costs less.
+    /// The position moves with each record, so dropping the stream loses nothing. For high rates, `poll` costs less.
     pub fn stream(&mut self) -> RecordStream<'_> {
         RecordStream {
-            state: State::Idle(self),
+            state: StreamState::Idle(self),
         }
     }
 }
@@ -44,7 +43,7 @@ fn first(records: &ConsumerRecords) -> Option<ConsumerRecord> {
     records.iter().next().map(|record| record.to_owned())
 }
 
-fn wait(consumer: &mut Consumer) -> Polled<'_> {
+fn wait(consumer: &mut Consumer) -> PollFuture<'_> {
     Box::pin(async move {
         let polled = consumer.poll_up_to(Duration::MAX, 1).await;
         (consumer, polled)
@@ -52,7 +51,7 @@ fn wait(consumer: &mut Consumer) -> Polled<'_> {
 }
 
 impl RecordStream<'_> {
-    /// The next record, for those without the extensions of other crates. Dropping the future loses nothing.
+    /// The next record, without `StreamExt` of another crate. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<ConsumerRecord, PollError> {
         let next = std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await;
         next.unwrap_or(Err(PollError::Closed))
@@ -64,37 +63,37 @@ impl Stream for RecordStream<'_> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Between) {
-                State::Idle(consumer) => match consumer.step(Look::once()) {
-                    Ok(Step::Records(records)) => {
+            match std::mem::replace(&mut self.state, StreamState::Between) {
+                StreamState::Idle(consumer) => match consumer.step(StepInput::once()) {
+                    Ok(StepOutcome::Records(records)) => {
                         let records = consumer.intercept(records);
-                        self.state = State::Idle(consumer);
+                        self.state = StreamState::Idle(consumer);
                         if let Some(record) = first(&records) {
                             return Poll::Ready(Some(Ok(record)));
                         }
                     }
-                    Ok(Step::Again) => self.state = State::Idle(consumer),
-                    Ok(Step::Event(_) | Step::Wait) => self.state = State::Waiting(wait(consumer)),
+                    Ok(StepOutcome::Again) => self.state = StreamState::Idle(consumer),
+                    Ok(StepOutcome::Event(_) | StepOutcome::Wait) => self.state = StreamState::Waiting(wait(consumer)),
                     Err(error) => {
-                        self.state = State::Idle(consumer);
+                        self.state = StreamState::Idle(consumer);
                         return Poll::Ready(Some(Err(error)));
                     }
                 },
-                State::Waiting(mut polled) => {
+                StreamState::Waiting(mut polled) => {
                     let outcome = polled.as_mut().poll(context);
                     if outcome.is_pending() {
-                        self.state = State::Waiting(polled);
+                        self.state = StreamState::Waiting(polled);
                         return Poll::Pending;
                     }
                     let (consumer, outcome) = ready!(outcome);
-                    self.state = State::Idle(consumer);
+                    self.state = StreamState::Idle(consumer);
                     match outcome.map(|records| first(&records)) {
                         Ok(Some(record)) => return Poll::Ready(Some(Ok(record))),
                         Ok(None) => {}
                         Err(error) => return Poll::Ready(Some(Err(error))),
                     }
                 }
-                State::Between => return Poll::Ready(None),
+                StreamState::Between => return Poll::Ready(None),
             }
         }
     }

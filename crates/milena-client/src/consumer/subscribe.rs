@@ -1,4 +1,4 @@
-//! Choosing what to read.
+//! Subscriptions and manual assignment.
 
 use std::collections::BTreeSet;
 
@@ -18,16 +18,15 @@ use super::{
 use crate::{config::GroupProtocol, io};
 
 impl Consumer {
-    /// Reads these topics as a member of the group; the group decides which partitions. It replaces an earlier list, and an
-    /// empty one means none.
+    /// Subscribes to topics as a member of the group, which assigns the partitions. It replaces an earlier list; an
+    /// empty list unsubscribes.
     ///
-    /// Nothing is asked of a broker before the next `poll`. What was buffered of topics that are not in the list any more
-    /// is not handed out.
+    /// No broker is contacted before the next `poll`. Buffered records of removed topics are not delivered.
     pub fn subscribe<T: Into<String>>(&mut self, topics: impl IntoIterator<Item = T>) -> Result<(), SubscribeError> {
         self.subscribe_with(topics, NoListener)
     }
 
-    /// The same with a listener that hears when partitions come and go. It replaces an earlier one at once.
+    /// As [`subscribe`](Self::subscribe), with a rebalance listener, which replaces an earlier one at once.
     pub fn subscribe_with<T: Into<String>>(
         &mut self,
         topics: impl IntoIterator<Item = T>,
@@ -42,13 +41,13 @@ impl Consumer {
         Ok(())
     }
 
-    /// Reads all topics whose whole name matches a regular expression, those too that appear later: it is looked at again
-    /// with every refresh of the metadata (`metadata.max.age.ms`).
+    /// Subscribes to all topics whose whole name matches a regular expression, including future ones. Topics are
+    /// matched again with every metadata refresh (`metadata.max.age.ms`).
     pub fn subscribe_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
         self.subscribe_pattern_with(pattern, NoListener)
     }
 
-    /// The same with a listener.
+    /// As [`subscribe_pattern`](Self::subscribe_pattern), with a rebalance listener.
     pub fn subscribe_pattern_with(
         &mut self,
         pattern: &str,
@@ -60,8 +59,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Reads all topics that a function chooses by their names, those too that appear later, as
-    /// [`subscribe_pattern`](Self::subscribe_pattern) does. It is for choices that no regular expression can make.
+    /// Subscribes to all topics that a function selects by name, including future ones. For selections that a regular
+    /// expression cannot express; see [`subscribe_pattern`](Self::subscribe_pattern).
     pub fn subscribe_matching(
         &mut self,
         is_read: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -69,7 +68,7 @@ impl Consumer {
         self.subscribe_matching_with(is_read, NoListener)
     }
 
-    /// The same with a listener.
+    /// As [`subscribe_matching`](Self::subscribe_matching), with a rebalance listener.
     pub fn subscribe_matching_with(
         &mut self,
         is_read: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -80,19 +79,19 @@ impl Consumer {
         Ok(())
     }
 
-    /// Lets the broker match the names of topics (RE2 syntax). It needs `group.protocol=consumer` and Kafka 4; a pattern
-    /// that the broker does not understand comes out of `poll`.
+    /// Subscribes with a pattern that the broker matches (RE2 syntax). Requires `group.protocol=consumer` and Kafka 4;
+    /// `poll` returns the error of an invalid pattern.
     pub fn subscribe_broker_pattern(&mut self, pattern: &str) -> Result<(), SubscribeError> {
         self.subscribe_broker_pattern_with(pattern, NoListener)
     }
 
-    /// The same with a listener.
+    /// As [`subscribe_broker_pattern`](Self::subscribe_broker_pattern), with a rebalance listener.
     pub fn subscribe_broker_pattern_with(
         &mut self,
         pattern: &str,
         listener: impl RebalanceListener + 'static,
     ) -> Result<(), SubscribeError> {
-        if !matches!(self.parts.shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
+        if !matches!(self.inner.shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
             return Err(SubscribeError::NeedsConsumerProtocol);
         }
         self.change_subscription(Subscription::BrokerPattern(pattern.into()))?;
@@ -101,7 +100,7 @@ impl Consumer {
     }
 
     fn change_subscription(&mut self, next: Subscription) -> Result<(), SubscribeError> {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let now_ms = io::now_ms();
         let mut core = shared.core();
         if !core.subscription.may_become(&next) {
@@ -122,7 +121,7 @@ impl Consumer {
                     .member
                     .subscribe(now_ms, member::Subscription::BrokerPattern(pattern.clone()));
             }
-            // Which topics match is known when the metadata of all is there.
+            // The matching topics are known after the next metadata response.
             Subscription::Pattern(_) => group.matched = None,
             Subscription::None | Subscription::Manual => {}
         }
@@ -135,14 +134,14 @@ impl Consumer {
             core.positions.block(&gone, true);
         }
         core.subscription = next;
-        shared.want_topics(&core);
+        shared.select_topics(&core);
         shared.show_metadata(&mut core, now_ms);
         shared.drive_locked(&mut core, now_ms);
         Ok(())
     }
 
-    /// Reads exactly these partitions, without the group's help. What stays assigned keeps its position. With a `group.id`
-    /// offsets can still be committed; an empty list means none.
+    /// Assigns exactly these partitions, without group management. Partitions that stay assigned keep their position.
+    /// With a `group.id` offsets can still be committed; an empty list unassigns all.
     pub fn assign(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Result<(), SubscribeError> {
         let partitions: BTreeSet<TopicPartition> = partitions.into_iter().collect();
         for TopicPartition { topic, partition } in &partitions {
@@ -154,7 +153,7 @@ impl Consumer {
                 return Err(SubscribeError::NegativePartition { topic, partition });
             }
         }
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let now_ms = io::now_ms();
         let mut guard = shared.core();
         let core = &mut *guard;
@@ -173,14 +172,14 @@ impl Consumer {
             auto_commit.restart_if_off(now_ms);
         }
         shared.notice_recreated(core);
-        shared.want_topics(core);
+        shared.select_topics(core);
         shared.drive_locked(core, now_ms);
         Ok(())
     }
 
-    /// The topics of the last [`subscribe`](Self::subscribe), or those that its pattern matches as far as is known.
+    /// The topics of the last [`subscribe`](Self::subscribe), or the known topics that match its pattern.
     pub fn subscription(&self) -> BTreeSet<String> {
-        let core = self.parts.shared.core();
+        let core = self.inner.shared.core();
         let matched = core.group.as_ref().and_then(|group| group.matched.as_ref());
         let topics = match &core.subscription {
             Subscription::Topics(topics) => Some(topics),
@@ -190,10 +189,10 @@ impl Consumer {
         topics.into_iter().flatten().map(ToString::to_string).collect()
     }
 
-    /// Gives up subscription and assignment, and leaves the group. The listener hears of it; positions are not committed.
+    /// Drops subscription and assignment, and leaves the group. The listener is called; positions are not committed.
     pub async fn unsubscribe(&mut self) -> Result<(), PollError> {
         let outcome = self.leave_group(Leave::Default).await;
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         let mut guard = shared.core();
         let core = &mut *guard;
         core.subscription = Subscription::None;
@@ -202,17 +201,20 @@ impl Consumer {
         if let Some(group) = &mut core.group {
             group.matched = None;
         }
-        shared.want_topics(core);
+        shared.select_topics(core);
         shared.drive_locked(core, io::now_ms());
         outcome
     }
 
-    /// Asks the group for a rebalance; it happens in the next calls of `poll`. With `group.protocol=consumer` that is the
-    /// broker's affair, and nothing happens.
+    /// Requests a rebalance, which happens in the next calls of `poll`. No effect with `group.protocol=consumer`, where
+    /// the broker decides.
     pub fn enforce_rebalance(&mut self, reason: &str) {
-        let shared = &self.parts.shared;
+        let shared = &self.inner.shared;
         if matches!(shared.config.group_protocol, GroupProtocol::Consumer { .. }) {
-            tracing::warn!("a rebalance cannot be enforced with group.protocol=consumer: the broker decides");
+            tracing::warn!(
+                event = "rebalance_not_enforced",
+                "enforce_rebalance has no effect with group.protocol=consumer: the broker decides"
+            );
         }
         let mut core = shared.core();
         if let Some(group) = &mut core.group {
@@ -221,8 +223,8 @@ impl Consumer {
         shared.drive_locked(&mut core, io::now_ms());
     }
 
-    /// What other tasks can end a waiting `poll` with.
+    /// A handle with which other tasks interrupt a waiting `poll`.
     pub fn wakeup_handle(&self) -> WakeupHandle {
-        self.parts.shared.wakeup.clone()
+        self.inner.shared.wakeup.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! What a consumer reads, and the topics it must know for that.
+//! The subscription of a consumer, and the topics that its metadata must contain.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,11 +13,11 @@ use regex::Regex;
 
 use super::{
     error::SubscribeError,
-    shared::{Core, Shared},
+    shared::{ConsumerCore, ConsumerShared},
 };
 use crate::{
     io,
-    metadata::{MetadataCache, Wanted},
+    metadata::{MetadataCache, TopicSelection},
 };
 
 #[derive(Debug, Clone, Default)]
@@ -25,16 +25,16 @@ pub(crate) enum Subscription {
     #[default]
     None,
     Topics(BTreeSet<ByteString>),
-    /// Matched here, against all topics there are.
+    /// Matched by the client, against all topics.
     Pattern(TopicFilter),
     /// Matched by the broker.
     BrokerPattern(ByteString),
-    /// Partitions that the application has chosen itself.
+    /// Assigned by the application.
     Manual,
 }
 
 impl Subscription {
-    /// Whether one can follow the other without unsubscribing first, as in Kafka.
+    /// Whether the subscription may change without unsubscribing first, as in Kafka.
     pub(crate) fn may_become(&self, next: &Self) -> bool {
         matches!(
             (self, next),
@@ -47,10 +47,10 @@ impl Subscription {
     }
 }
 
-impl Shared {
-    /// Tells the metadata which topics matter now.
-    pub(super) fn want_topics(&self, core: &Core) {
-        let mut names = core.asked_topics.clone();
+impl ConsumerShared {
+    /// Selects the topics of the metadata.
+    pub(super) fn select_topics(&self, core: &ConsumerCore) {
+        let mut names = core.queried_topics.clone();
         names.extend(core.positions.assignment().map(|partition| partition.topic.clone()));
         let member = core.group.as_ref().map(|group| &group.member);
         names.extend(
@@ -60,26 +60,26 @@ impl Shared {
                 .flatten()
                 .cloned(),
         );
-        let wanted = match &core.subscription {
-            Subscription::Pattern(_) => Wanted::All,
+        let selection = match &core.subscription {
+            Subscription::Pattern(_) => TopicSelection::All,
             Subscription::BrokerPattern(_) => {
                 let cluster = self.metadata.cache();
                 let needed = member.and_then(|member| member.metadata_needed()).unwrap_or_default();
                 let mut ids = needed.topic_ids;
                 ids.extend(names.iter().filter_map(|name| cluster.topic_id(name)));
-                Wanted::Ids(ids)
+                TopicSelection::Ids(ids)
             }
             Subscription::Topics(topics) => {
                 names.extend(topics.iter().cloned());
-                Wanted::Topics(names)
+                TopicSelection::Topics(names)
             }
-            Subscription::None | Subscription::Manual => Wanted::Topics(names),
+            Subscription::None | Subscription::Manual => TopicSelection::Topics(names),
         };
-        self.metadata.want(wanted);
+        self.metadata.select(selection);
     }
 
-    /// Somebody asks about these partitions: their leaders must be known.
-    pub(super) fn want_topics_of<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
+    /// Adds the topics of queried partitions, whose leaders must be known.
+    pub(super) fn select_topics_of<'a>(&self, partitions: impl Iterator<Item = &'a TopicPartition>) {
         let cluster = self.metadata.cache();
         let unknown: Vec<ByteString> = partitions
             .filter(|partition| cluster.topic(&partition.topic).is_none())
@@ -89,11 +89,11 @@ impl Shared {
             return;
         }
         let mut core = self.core();
-        core.asked_topics.extend(unknown);
-        self.want_topics(&core);
+        core.queried_topics.extend(unknown);
+        self.select_topics(&core);
     }
 
-    /// The metadata is new: patterns may match other topics, and partitions may have other leaders.
+    /// Handles new metadata: patterns may match other topics, and partitions may have other leaders.
     pub(super) fn handle_metadata(self: &Arc<Self>) {
         let now_ms = io::now_ms();
         let mut core = self.core();
@@ -101,11 +101,11 @@ impl Shared {
         self.show_metadata(&mut core, now_ms);
         self.drive_locked(&mut core, now_ms);
         drop(core);
-        self.bell().ring();
+        self.signal().notify();
     }
 
-    /// Notes the ids of the topics that are read, and whether one has another id than before.
-    pub(super) fn notice_recreated(&self, core: &mut Core) {
+    /// Records the ids of assigned topics, and detects topics that were recreated.
+    pub(super) fn notice_recreated(&self, core: &mut ConsumerCore) {
         let cluster = self.metadata.cache();
         let topics: BTreeSet<ByteString> = core
             .positions
@@ -117,14 +117,14 @@ impl Shared {
             let Some(id) = cluster.topic_id(&topic) else { continue };
             let old = core.topic_ids.insert(topic.clone(), id);
             if old.is_some_and(|old| old != id) {
-                tracing::warn!(%topic, "the topic was deleted and made anew: its partitions are read as auto.offset.reset says");
+                tracing::warn!(event = "topic_recreated", %topic, "topic {topic} was deleted and created again; auto.offset.reset applies");
                 core.positions.handle_recreated(&topic);
             }
         }
     }
 
-    /// Shows the group's machines the cluster as it is.
-    pub(super) fn show_metadata(&self, core: &mut Core, now_ms: i64) {
+    /// Passes the metadata to the machines of the group.
+    pub(super) fn show_metadata(&self, core: &mut ConsumerCore, now_ms: i64) {
         let cluster = self.metadata.cache();
         let matching = match &core.subscription {
             Subscription::Pattern(filter) => Some((self.matching(&cluster, filter), filter.clone())),
@@ -146,11 +146,11 @@ impl Shared {
                 .member
                 .subscribe(now_ms, member::Subscription::Matching { topics, filter });
         }
-        let asked = match &core.subscription {
+        let requested = match &core.subscription {
             Subscription::Topics(topics) => topics.clone(),
             _ => BTreeSet::new(),
         };
-        let shown = Arc::new(member_metadata(&cluster, &asked));
+        let shown = Arc::new(member_metadata(&cluster, &requested));
         group.member.handle_metadata(now_ms, Arc::clone(&shown));
         group.offsets.handle_metadata(with_gone(shown, gone));
     }
@@ -165,14 +165,14 @@ impl Shared {
     }
 }
 
-fn member_metadata(cluster: &MetadataCache, asked: &BTreeSet<ByteString>) -> MemberMetadata {
+fn member_metadata(cluster: &MetadataCache, requested: &BTreeSet<ByteString>) -> MemberMetadata {
     let mut shown = MemberMetadata::default();
     for topic in cluster.topics() {
         let racks = cluster.replica_racks(&topic.name).unwrap_or_default();
         shown.insert(topic.name.clone(), topic.id, TopicLayout { racks });
     }
-    for name in asked {
-        // That it does not exist is knowledge too: the others need not wait for it.
+    for name in requested {
+        // A missing topic is passed as empty, so that the group does not wait for it.
         if cluster.topic_error(name) == Some(ErrorCode::UnknownTopicOrPartition) {
             shown.insert(name.clone(), None, TopicLayout::without_racks(0));
         }
@@ -180,8 +180,8 @@ fn member_metadata(cluster: &MetadataCache, asked: &BTreeSet<ByteString>) -> Mem
     shown
 }
 
-/// What was read of topics that are gone is committed by their ids, or not at all: there may soon be others of the same
-/// names.
+/// Adds deleted topics. Their offsets are committed by id or not at all, because a topic of the same name may be
+/// created.
 fn with_gone(mut shown: Arc<MemberMetadata>, gone: Vec<(ByteString, Uuid)>) -> Arc<MemberMetadata> {
     for (topic, id) in gone {
         Arc::make_mut(&mut shown).insert(topic, Some(id), TopicLayout::without_racks(0));
@@ -189,8 +189,8 @@ fn with_gone(mut shown: Arc<MemberMetadata>, gone: Vec<(ByteString, Uuid)>) -> A
     shown
 }
 
-/// A regular expression for the names of topics, as [`Consumer::subscribe_pattern`](super::Consumer::subscribe_pattern)
-/// takes it. It matches whole names.
+/// A regular expression for topic names, as in [`Consumer::subscribe_pattern`](super::Consumer::subscribe_pattern). It
+/// matches whole names.
 #[derive(Debug, Clone)]
 pub struct TopicPattern {
     pub(super) regex: Regex,

@@ -1,4 +1,4 @@
-//! Questions about topics.
+//! Topic queries of the application.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use milena_wire::{
 };
 use tokio::sync::oneshot;
 
-use super::{error::TopicsError, parts::RebalanceConsumer, shared::Shared};
+use super::{error::TopicsError, rebalance_consumer::RebalanceConsumer, shared::ConsumerShared};
 use crate::{
     io,
     metadata::{Broker, MetadataCache, Topic, VERSION_MIN},
@@ -26,25 +26,25 @@ pub struct Node {
     pub rack: Option<ByteString>,
 }
 
-/// A partition of a topic, and who has it.
+/// A partition of a topic with its replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionInfo {
     pub partition: TopicPartition,
-    /// Who takes and hands out its records; `None` if nobody does at the moment.
+    /// `None` if the partition has no leader now.
     pub leader: Option<Node>,
-    /// The ids of all brokers that have it, the preferred leader first.
+    /// The ids of all replicas, the preferred leader first.
     pub replicas: Vec<i32>,
-    /// Those of them that have all of it.
+    /// The in-sync replicas.
     pub isr: Vec<i32>,
-    /// Those of them that cannot be reached.
+    /// The replicas that are offline.
     pub offline: Vec<i32>,
 }
 
 impl RebalanceConsumer {
-    /// The partitions of a topic by number; none if there is no such topic. It need not be subscribed to.
+    /// Returns the partitions of a topic; empty if it does not exist. It need not be subscribed to.
     ///
-    /// What is known already is not asked for again. With `allow.auto.create.topics`, asking for a topic may create it. Like
-    /// all questions this gives up after `default.api.timeout.ms`, and dropping its future changes nothing.
+    /// Cached metadata is used if it has the topic. With `allow.auto.create.topics` the query may create the topic. It
+    /// times out after `default.api.timeout.ms`; dropping the future has no effect.
     pub async fn partitions_for(&mut self, topic: &str) -> Result<Vec<PartitionInfo>, TopicsError> {
         let known = self.shared.metadata.cache();
         if let Some(topic) = known.topic(topic).filter(|topic| !topic.partitions.is_empty()) {
@@ -58,19 +58,19 @@ impl RebalanceConsumer {
             allow_auto_topic_creation: self.shared.config.allow_auto_create_topics,
             ..Default::default()
         };
-        let cluster = self.shared.ask_metadata(&request).await?;
+        let cluster = self.shared.request_metadata(&request).await?;
         let found = cluster.topic(topic);
         Ok(found.map_or_else(Vec::new, |topic| partitions(&cluster, topic)))
     }
 
-    /// All topics that we may read, internal ones included, with their partitions.
+    /// Returns all visible topics with their partitions, including internal ones.
     pub async fn list_topics(&mut self) -> Result<BTreeMap<ByteString, Vec<PartitionInfo>>, TopicsError> {
         let request = MetadataRequest {
             topics: None,
             allow_auto_topic_creation: false,
             ..Default::default()
         };
-        let cluster = self.shared.ask_metadata(&request).await?;
+        let cluster = self.shared.request_metadata(&request).await?;
         let topics = cluster.topics();
         Ok(topics
             .map(|topic| (topic.name.clone(), partitions(&cluster, topic)))
@@ -78,22 +78,22 @@ impl RebalanceConsumer {
     }
 }
 
-impl Shared {
-    /// Asks any broker until one answers for good, or it is too late. What is wanted for reading stays as it is.
-    async fn ask_metadata(self: &Arc<Self>, request: &MetadataRequest) -> Result<MetadataCache, TopicsError> {
+impl ConsumerShared {
+    /// Requests metadata from any broker, with retries until the timeout. The selection of the cache does not change.
+    async fn request_metadata(self: &Arc<Self>, request: &MetadataRequest) -> Result<MetadataCache, TopicsError> {
         let timeout_ms = self.config.default_api_timeout_ms;
         let deadline_ms = io::now_ms().saturating_add(i64::from(timeout_ms));
         let mut cause = String::new();
         loop {
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
-            match self.ask_metadata_once(request, left_ms).await {
-                Ok(cluster) => match trouble(&cluster) {
+            match self.request_metadata_once(request, left_ms).await {
+                Ok(cluster) => match first_topic_error(&cluster) {
                     None => return Ok(cluster),
                     Some((topic, code)) if code.is_retriable() => cause = format!("{topic}: {code}"),
                     Some((topic, code)) => return Err(TopicsError::Topic { topic, code }),
                 },
                 Err(CallError::Closed) => return Err(TopicsError::Closed),
-                // The last attempt has little time. What went wrong before it tells more.
+                // The last attempt may have had little time; the error before it says more.
                 Err(CallError::TimedOut { .. }) if !cause.is_empty() => {}
                 Err(error) if error.is_retriable() => cause = error.to_string(),
                 Err(error) => return Err(TopicsError::Connection(error.to_string())),
@@ -107,21 +107,21 @@ impl Shared {
         }
     }
 
-    async fn ask_metadata_once(&self, request: &MetadataRequest, left_ms: i64) -> Result<MetadataCache, CallError> {
+    async fn request_metadata_once(&self, request: &MetadataRequest, left_ms: i64) -> Result<MetadataCache, CallError> {
         let connection = self.metadata.any_broker().ok_or(CallError::Closed)?;
         let options = SendOptions::timeout_ms(left_ms.min(self.request_timeout_ms()).max(1));
-        let (done, answered) = oneshot::channel();
+        let (done, receiver) = oneshot::channel();
         connection.send(request.clone(), options.version_min(VERSION_MIN), move |result| {
-            // Whoever asked may have gone.
+            // The caller may have dropped the future.
             let _ = done.send(result);
         });
-        let answer = answered.await.map_err(|_| CallError::Closed)??;
-        Ok(MetadataCache::of(&answer.response, answer.version))
+        let response = receiver.await.map_err(|_| CallError::Closed)??;
+        Ok(MetadataCache::of(&response.body, response.version))
     }
 }
 
-/// What keeps an answer from being the last word. That there is no such topic is one.
-fn trouble(cluster: &MetadataCache) -> Option<(ByteString, ErrorCode)> {
+/// The first topic error that needs a retry or is fatal. A missing topic is a valid result.
+fn first_topic_error(cluster: &MetadataCache) -> Option<(ByteString, ErrorCode)> {
     let mut errors = cluster
         .topic_errors()
         .filter(|(_, code)| *code != ErrorCode::UnknownTopicOrPartition);

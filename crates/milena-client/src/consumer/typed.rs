@@ -1,27 +1,27 @@
-//! Records with keys and values of the application's own types.
+//! Records with typed keys and values.
 
 use super::{
     deserialize::{AnyDeserializer, AnyValue, BoxError, DeserializeError, Deserializer, RecordField, Source},
-    parts::RebalanceConsumer,
+    rebalance_consumer::RebalanceConsumer,
     records::{ConsumerRecords, RecordRef},
 };
 
-/// A record whose key and value have been read.
+/// A record with deserialized key and value.
 #[derive(Debug, Clone)]
 pub struct TypedRecord<'a, K, V> {
     pub key: K,
     pub value: V,
-    /// All else, and the bytes.
+    /// The record itself.
     pub record: RecordRef<'a>,
 }
 
 impl<'a> RecordRef<'a> {
-    /// Reads the key. If it cannot be read, the error has the bytes; the consumer goes on regardless.
+    /// Deserializes the key. The error contains the bytes; the consumer continues regardless.
     pub fn key_as<T>(&self, deserializer: &impl Deserializer<T>) -> Result<T, Box<DeserializeError>> {
         self.read(RecordField::Key, self.key(), deserializer)
     }
 
-    /// Reads the value. If it cannot be read, the error has the bytes; the consumer goes on regardless.
+    /// Deserializes the value. The error contains the bytes; the consumer continues regardless.
     pub fn value_as<T>(&self, deserializer: &impl Deserializer<T>) -> Result<T, Box<DeserializeError>> {
         self.read(RecordField::Value, self.value(), deserializer)
     }
@@ -39,8 +39,8 @@ impl<'a> RecordRef<'a> {
 }
 
 impl RebalanceConsumer {
-    /// Reads key and value as `key.deserializer` and `value.deserializer` say. For programs whose types are chosen by
-    /// configuration; others say what they want with [`RecordRef::value_as`] or [`ConsumerRecords::typed`].
+    /// Deserializes key and value with the configured `key.deserializer` and `value.deserializer`. For types chosen by
+    /// configuration; see also [`RecordRef::value_as`] and [`ConsumerRecords::typed`].
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -73,8 +73,8 @@ impl RebalanceConsumer {
 }
 
 impl ConsumerRecords {
-    /// All records with key and value read, one by one as they are asked for. A record that cannot be read is an error
-    /// with its bytes, in its place among the others: nothing stops there, and the position is past it.
+    /// Deserializes all records lazily. A record that cannot be read is an error with its bytes, in order; the
+    /// iteration continues, and the position is past it.
     ///
     /// ```no_run
     /// # use std::time::Duration;

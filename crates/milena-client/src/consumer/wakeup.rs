@@ -1,4 +1,4 @@
-//! What wakes an application that waits in the consumer.
+//! The wakeup of an application that waits in the consumer.
 
 use std::sync::{
     Arc,
@@ -7,55 +7,55 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// Ends a call that waits: the one thing that other tasks may do to a consumer. Clones do the same.
+/// Interrupts a waiting call of a consumer from another task. Clones do the same.
 #[derive(Debug, Clone, Default)]
 pub struct WakeupHandle {
-    bell: Arc<Bell>,
+    signal: Arc<WakeupSignal>,
 }
 
 impl WakeupHandle {
-    /// The `poll` that waits now returns [`PollError::Wakeup`](super::PollError::Wakeup); without one, the next one does.
-    /// Records are never lost by it.
+    /// Interrupts the waiting `poll`, or the next one, with [`PollError::Wakeup`](super::PollError::Wakeup). No record
+    /// is lost.
     pub fn wakeup(&self) {
-        self.bell.wakeup.store(true, Ordering::Release);
-        self.bell.ring();
+        self.signal.wakeup.store(true, Ordering::Release);
+        self.signal.notify();
     }
 
-    /// Whether somebody asked to end a call; asking is over then. For consumers that stand in for the real one in tests.
+    /// Returns whether a wakeup is pending, and clears it. For test doubles of the consumer.
     pub fn take_wakeup(&self) -> bool {
-        self.bell.take_wakeup()
+        self.signal.take_wakeup()
     }
 
-    /// Returns when somebody has asked, or has asked before. For consumers that stand in for the real one in tests.
+    /// Waits for a wakeup, or returns at once if one is pending. For test doubles of the consumer.
     pub async fn woken(&self) {
-        self.bell.rung().await;
+        self.signal.notified().await;
     }
 
-    pub(crate) fn bell(&self) -> &Arc<Bell> {
-        &self.bell
+    pub(crate) fn signal(&self) -> &Arc<WakeupSignal> {
+        &self.signal
     }
 }
 
-/// Rings when there may be something to do for the application. Only one task waits for it: who owns the consumer.
+/// Notifies the application that its state may have changed. Only one task waits for it: the owner of the consumer.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct WakeupSignal {
     wakeup: AtomicBool,
     notify: Notify,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
+impl WakeupSignal {
+    pub(crate) fn notify(&self) {
         self.notify.notify_one();
     }
 
-    /// Returns when it has been rung since the last time.
-    pub(crate) async fn rung(&self) {
+    /// Waits for the next notification since the last call.
+    pub(crate) async fn notified(&self) {
         self.notify.notified().await;
     }
 
-    /// Whether somebody asked to end the call; asking is over then.
+    /// Returns whether a wakeup is pending, and clears it.
     pub(crate) fn take_wakeup(&self) -> bool {
-        // Most calls find nothing, and a load costs less than a swap.
+        // Most calls find none, and a load costs less than a swap.
         self.wakeup.load(Ordering::Acquire) && self.wakeup.swap(false, Ordering::AcqRel)
     }
 }

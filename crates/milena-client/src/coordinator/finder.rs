@@ -1,7 +1,7 @@
-//! When to look for a coordinator, and what follows from the answer.
+//! The finder: when to look up a coordinator, and the handling of the response.
 
 use bytestring::ByteString;
-use milena_machines::Random;
+use milena_machines::{Random, backoff::Backoff};
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -9,53 +9,48 @@ use milena_wire::{
 };
 
 use super::{CoordinatorEvent, CoordinatorKind, FindCoordinatorError};
-use crate::{
-    metadata::Broker,
-    net::{Backoff, CallError},
-};
+use crate::{metadata::Broker, net::CallError};
 
-/// Decides when to look for the coordinator. One look-up is in flight at most.
+/// Decides when to look up the coordinator. At most one look-up is in flight.
 #[derive(Debug)]
 pub(crate) struct Finder {
     key: ByteString,
-    kind: CoordinatorKind,
     backoff: Backoff,
     random: Random,
-    state: State,
+    state: FinderState,
     failures: u32,
     not_before_ms: i64,
     calls: u64,
-    /// Why the last look-up brought nothing, until it is taken.
+    /// The failure of the last look-up, until it is taken.
     failure: Option<FindFailure>,
 }
 
-/// A look-up that will be tried again.
+/// A failed look-up that will be retried.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FindFailure {
     Call(CallError),
-    /// The broker said that there is no coordinator now.
+    /// The broker responded that no coordinator is available.
     NotAvailable(ErrorCode),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum State {
-    /// Nobody has asked.
+enum FinderState {
+    /// Not needed yet.
     Unknown,
-    Wanted,
-    Looking {
+    Needed,
+    InFlight {
         id: u64,
     },
     Known(Broker),
 }
 
 impl Finder {
-    pub(crate) fn new(kind: CoordinatorKind, key: ByteString, backoff: Backoff, seed: u64) -> Self {
+    pub(crate) fn new(key: ByteString, backoff: Backoff, seed: u64) -> Self {
         Self {
             key,
-            kind,
             backoff,
             random: Random::new(seed),
-            state: State::Unknown,
+            state: FinderState::Unknown,
             failures: 0,
             not_before_ms: i64::MIN,
             calls: 0,
@@ -63,39 +58,39 @@ impl Finder {
         }
     }
 
-    /// The coordinator, if it is known. Otherwise it will be looked for.
+    /// Returns the coordinator, if it is known. Otherwise it will be looked up.
     pub(crate) fn find(&mut self) -> Option<&Broker> {
-        if self.state == State::Unknown {
-            self.state = State::Wanted;
+        if self.state == FinderState::Unknown {
+            self.state = FinderState::Needed;
         }
         match &self.state {
-            State::Known(broker) => Some(broker),
+            FinderState::Known(broker) => Some(broker),
             _ => None,
         }
     }
 
-    /// The node was told or proved not to be the coordinator. Whether it was taken for it until now; if so it is looked
-    /// for again.
+    /// Handles that a node is not the coordinator. Returns whether it was taken for it; then the coordinator is looked
+    /// up again.
     pub(crate) fn mark_unknown(&mut self, node_id: i32) -> bool {
-        let known = matches!(&self.state, State::Known(broker) if broker.id == node_id);
+        let known = matches!(&self.state, FinderState::Known(broker) if broker.id == node_id);
         if known {
-            self.state = State::Wanted;
+            self.state = FinderState::Needed;
         }
         known
     }
 
-    /// Whether to send a request now; its fate comes back with this id.
+    /// Returns the id of a look-up to send now. Its result comes back with this id.
     pub(crate) fn poll_request(&mut self, now_ms: i64) -> Option<u64> {
         if self.poll_timeout()? > now_ms {
             return None;
         }
         self.calls += 1;
-        self.state = State::Looking { id: self.calls };
+        self.state = FinderState::InFlight { id: self.calls };
         Some(self.calls)
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<i64> {
-        (self.state == State::Wanted).then_some(self.not_before_ms)
+        (self.state == FinderState::Needed).then_some(self.not_before_ms)
     }
 
     pub(crate) fn handle_response(
@@ -104,19 +99,19 @@ impl Finder {
         id: u64,
         result: Result<(i16, FindCoordinatorResponse), CallError>,
     ) -> Option<CoordinatorEvent> {
-        if self.state != (State::Looking { id }) {
+        if self.state != (FinderState::InFlight { id }) {
             return None;
         }
         self.failure = None;
         match result.map(|(version, response)| self.found(version, &response)) {
-            Ok(Found::Broker(broker)) => {
+            Ok(FindOutcome::Broker(broker)) => {
                 self.failures = 0;
                 self.not_before_ms = i64::MIN;
-                self.state = State::Known(broker.clone());
+                self.state = FinderState::Known(broker.clone());
                 return Some(CoordinatorEvent::Found(broker));
             }
-            Ok(Found::Refused(code, message)) => {
-                self.state = State::Unknown;
+            Ok(FindOutcome::Refused(code, message)) => {
+                self.state = FinderState::Unknown;
                 let key = self.key.clone();
                 return Some(CoordinatorEvent::Failed(FindCoordinatorError::Refused {
                     key,
@@ -124,28 +119,30 @@ impl Finder {
                     message,
                 }));
             }
-            Err(error @ (CallError::UnsupportedVersion { .. } | CallError::BadRequest { .. } | CallError::Closed)) => {
-                self.state = State::Unknown;
+            Err(
+                error @ (CallError::UnsupportedVersion { .. } | CallError::EncodeFailed { .. } | CallError::Closed),
+            ) => {
+                self.state = FinderState::Unknown;
                 return Some(CoordinatorEvent::Failed(error.into()));
             }
-            Ok(Found::NotYet(code)) => self.failure = Some(FindFailure::NotAvailable(code)),
+            Ok(FindOutcome::NotYet(code)) => self.failure = Some(FindFailure::NotAvailable(code)),
             Err(error) => self.failure = Some(FindFailure::Call(error)),
         }
         self.failures = self.failures.saturating_add(1);
-        self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
-        self.state = State::Wanted;
+        self.not_before_ms = now_ms.saturating_add(self.backoff.after_ms(self.failures, &mut self.random));
+        self.state = FinderState::Needed;
         None
     }
 
-    /// Why the last look-up brought nothing and will be tried again.
+    /// Takes the failure of the last look-up, if it will be retried.
     pub(crate) fn take_failure(&mut self) -> Option<FindFailure> {
         self.failure.take()
     }
 
-    fn found(&self, version: i16, response: &FindCoordinatorResponse) -> Found {
+    fn found(&self, version: i16, response: &FindCoordinatorResponse) -> FindOutcome {
         let (code, message, broker) = if version >= versions::find_coordinator::COORDINATORS {
             let Some(found) = response.coordinators.iter().find(|found| found.key == self.key) else {
-                return Found::NotYet(ErrorCode::CoordinatorNotAvailable);
+                return FindOutcome::NotYet(ErrorCode::CoordinatorNotAvailable);
             };
             let broker = Broker::new(found.node_id, &found.host, found.port, None);
             (found.error_code, &found.error_message, broker)
@@ -155,14 +152,14 @@ impl Finder {
         };
         let code = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
         match (code, broker) {
-            (ErrorCode::None, Some(broker)) => Found::Broker(broker),
-            (ErrorCode::None, None) => Found::NotYet(ErrorCode::CoordinatorNotAvailable),
-            (code, _) if code.is_retriable() => Found::NotYet(code),
-            (code, _) => Found::Refused(code, message.as_ref().map(ToString::to_string)),
+            (ErrorCode::None, Some(broker)) => FindOutcome::Broker(broker),
+            (ErrorCode::None, None) => FindOutcome::NotYet(ErrorCode::CoordinatorNotAvailable),
+            (code, _) if code.is_retriable() => FindOutcome::NotYet(code),
+            (code, _) => FindOutcome::Refused(code, message.as_ref().map(ToString::to_string)),
         }
     }
 
-    /// The request in the form of its version.
+    /// The request for this version.
     pub(super) fn request(kind: CoordinatorKind, key: ByteString, version: i16) -> FindCoordinatorRequest {
         let key_type = match kind {
             CoordinatorKind::Group => 0,
@@ -181,7 +178,7 @@ impl Finder {
     }
 }
 
-enum Found {
+enum FindOutcome {
     Broker(Broker),
     NotYet(ErrorCode),
     Refused(ErrorCode, Option<String>),

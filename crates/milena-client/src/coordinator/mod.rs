@@ -1,6 +1,6 @@
-//! Who coordinates a group or a transactional id.
+//! Coordinators of groups and transactional ids.
 //!
-//! [`Finder`] decides when to look; it knows no socket and no clock. [`Coordinator`] does what it wants on the io thread.
+//! [`Finder`] decides when to look one up; it has no socket and no clock. [`Coordinator`] runs it on the io thread.
 
 mod finder;
 mod notices;
@@ -16,6 +16,7 @@ use std::{
 };
 
 use bytestring::ByteString;
+use milena_machines::backoff::Backoff;
 use milena_wire::{errors::ErrorCode, messages::FindCoordinatorResponse};
 use notices::{CoordinatorNotices, Subject};
 use tokio::sync::Notify;
@@ -23,10 +24,9 @@ use tokio::sync::Notify;
 use crate::{
     io::{instant, now_ms},
     metadata::{Broker, Metadata},
-    net::{Backoff, CallError, Connection, Role, SendOptions},
+    net::{CallError, Connection, Role, SendOptions},
 };
 
-/// What is coordinated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CoordinatorKind {
     Group,
@@ -36,7 +36,7 @@ pub(crate) enum CoordinatorKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CoordinatorEvent {
     Found(Broker),
-    /// Looking again would not help. It is done when somebody asks for the coordinator again.
+    /// A retry would not help. The next call of [`Coordinator::connection`] looks it up again.
     Failed(FindCoordinatorError),
 }
 
@@ -58,8 +58,8 @@ fn or_nothing(message: &Option<String>) -> String {
         .map_or_else(String::new, |message| format!(": {message}"))
 }
 
-/// The coordinator of one group or transactional id, looked for on the io thread. Clones are the same; it ends with the
-/// last.
+/// The coordinator of one group or transactional id, looked up on the io thread. Clones share it; it ends with the last
+/// clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Coordinator {
     guard: Arc<Guard>,
@@ -67,14 +67,14 @@ pub(crate) struct Coordinator {
 
 #[derive(Debug)]
 struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<CoordinatorShared>,
 }
 
-struct Shared {
+struct CoordinatorShared {
     metadata: Metadata,
     kind: CoordinatorKind,
     key: ByteString,
-    core: Mutex<Core>,
+    core: Mutex<CoordinatorCore>,
     wake: Notify,
     observers: Mutex<Vec<Arc<Observer>>>,
     notices: CoordinatorNotices,
@@ -83,23 +83,23 @@ struct Shared {
 type Observer = dyn Fn(&CoordinatorEvent) + Send + Sync;
 
 #[derive(Debug)]
-struct Core {
+struct CoordinatorCore {
     finder: Finder,
     closed: bool,
 }
 
 impl Coordinator {
-    /// Nothing is looked for before somebody asks.
+    /// The first look-up starts with the first call of [`Self::connection`].
     pub(crate) fn start(metadata: Metadata, kind: CoordinatorKind, key: ByteString) -> Self {
         let settings = metadata.connections().settings();
         let backoff = Backoff::new(settings.retry_backoff_ms, settings.retry_backoff_max_ms);
-        let finder = Finder::new(kind, key.clone(), backoff, RandomState::new().hash_one(&key));
+        let finder = Finder::new(key.clone(), backoff, RandomState::new().hash_one(&key));
         let io = metadata.connections().io().clone();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CoordinatorShared {
             metadata,
             kind,
             key,
-            core: Mutex::new(Core { finder, closed: false }),
+            core: Mutex::new(CoordinatorCore { finder, closed: false }),
             wake: Notify::new(),
             observers: Mutex::default(),
             notices: CoordinatorNotices::default(),
@@ -110,7 +110,7 @@ impl Coordinator {
         }
     }
 
-    /// The coordinator's own connection. `None` if it is not known: then it is being looked for.
+    /// Returns the connection to the coordinator. `None` while it is not known; then it is being looked up.
     pub(crate) fn connection(&self) -> Option<Connection> {
         let shared = &self.guard.shared;
         let found = shared.core().finder.find().cloned();
@@ -122,15 +122,15 @@ impl Coordinator {
         Some(connections.node(broker.id, Role::Coordinator, &broker.endpoint()))
     }
 
-    /// The node said that it is not the coordinator, or cannot be reached. It is looked for again, unless another one
-    /// has been found since.
+    /// Handles that the node is not the coordinator, or cannot be reached. Another look-up starts, unless a different
+    /// node has been found since.
     pub(crate) fn mark_unknown(&self, node_id: i32) {
         if self.guard.shared.core().finder.mark_unknown(node_id) {
             self.guard.shared.wake.notify_one();
         }
     }
 
-    /// Calls `observer` on the io thread when the coordinator was found or cannot be; no lock is held.
+    /// Calls `observer` on the io thread when a look-up has succeeded or failed for good, without holding a lock.
     pub(crate) fn on_change(&self, observer: impl Fn(&CoordinatorEvent) + Send + Sync + 'static) {
         self.guard.shared.observers().push(Arc::new(observer));
     }
@@ -143,53 +143,53 @@ impl Drop for Guard {
     }
 }
 
-async fn run(shared: Arc<Shared>) {
+async fn run(shared: Arc<CoordinatorShared>) {
     loop {
         let due_ms = match shared.next() {
             Next::Closed => return,
-            Next::Look(id) => {
-                shared.look(id);
+            Next::Find(id) => {
+                shared.send_find(id);
                 continue;
             }
             Next::Until(due_ms) => due_ms,
         };
-        // Either way there may be something to do.
+        // A wake-up and a timeout are handled alike.
         let _ = tokio::time::timeout_at(instant(due_ms), shared.wake.notified()).await;
     }
 }
 
 enum Next {
-    Look(u64),
+    Find(u64),
     Until(i64),
     Closed,
 }
 
-impl Shared {
+impl CoordinatorShared {
     fn next(&self) -> Next {
         let mut core = self.core();
         if core.closed {
             return Next::Closed;
         }
         match core.finder.poll_request(now_ms()) {
-            Some(id) => Next::Look(id),
+            Some(id) => Next::Find(id),
             None => Next::Until(core.finder.poll_timeout().unwrap_or(i64::MAX)),
         }
     }
 
-    fn look(self: &Arc<Self>, id: u64) {
+    fn send_find(self: &Arc<Self>, id: u64) {
         let Some(connection) = self.metadata.any_broker() else {
             self.handle(id, Err(CallError::Closed));
             return;
         };
         let (kind, key) = (self.kind, self.key.clone());
-        // Whoever waits for an answer must not keep this alive.
+        // A request in flight must not keep this alive.
         let shared = Arc::downgrade(self);
         connection.send_built(
             move |version| Finder::request(kind, key, version),
             SendOptions::default(),
             move |result| {
                 if let Some(shared) = Weak::upgrade(&shared) {
-                    shared.handle(id, result.map(|answer| (answer.version, answer.response)));
+                    shared.handle(id, result.map(|response| (response.version, response.body)));
                 }
             },
         );
@@ -197,7 +197,7 @@ impl Shared {
 
     fn handle(&self, id: u64, result: Result<(i16, FindCoordinatorResponse), CallError>) {
         if let Err(error) = &result {
-            tracing::debug!(key = %self.key, %error, "no coordinator");
+            tracing::debug!(event = "find_coordinator_failed", key = %self.key, %error, "coordinator look-up failed");
         }
         let now_ms = now_ms();
         let mut core = self.core();
@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, CoordinatorCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -237,9 +237,9 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for CoordinatorShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("CoordinatorShared")
             .field("core", &self.core)
             .finish_non_exhaustive()
     }

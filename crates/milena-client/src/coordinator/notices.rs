@@ -9,7 +9,7 @@ use crate::{
     outages::{Failure, Outages},
 };
 
-/// Connection failures have warnings of their own; after this long there is one about the coordinator too.
+/// Connection failures have warnings of their own. After this time there is one about the coordinator too.
 const UNREACHABLE_GRACE_MS: i64 = 5_000;
 /// The first group of a new cluster may wait this long for its coordinator.
 const NEW_GRACE_MS: i64 = 1_000;
@@ -30,7 +30,7 @@ pub(super) struct Subject<'a> {
 impl CoordinatorNotices {
     pub(super) fn handle_failure(&self, now_ms: i64, of: &Subject<'_>, failure: &FindFailure) {
         let (cause, grace_ms, reason) = match failure {
-            FindFailure::Call(error @ CallError::BadAnswer { .. }) => ("bad_response", 0, error.to_string()),
+            FindFailure::Call(error @ CallError::MalformedResponse { .. }) => ("bad_response", 0, error.to_string()),
             FindFailure::Call(error) => ("unreachable", UNREACHABLE_GRACE_MS, error.to_string()),
             FindFailure::NotAvailable(code) => ("not_available", NEW_GRACE_MS, code.to_string()),
         };
@@ -38,7 +38,7 @@ impl CoordinatorNotices {
     }
 
     pub(super) fn handle_refusal(&self, now_ms: i64, of: &Subject<'_>, error: &FindCoordinatorError) {
-        // A client that is being closed has no outage.
+        // Closing the client is no outage.
         if !matches!(error, FindCoordinatorError::Call(CallError::Closed)) {
             self.warn(now_ms, of, "refused", 0, error.to_string());
         }

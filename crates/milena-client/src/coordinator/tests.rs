@@ -1,4 +1,4 @@
-//! The rules of the finder, and a real broker that is asked.
+//! The finder, and a coordinator look-up with a real broker.
 
 use std::sync::mpsc;
 
@@ -9,7 +9,7 @@ use milena_wire::{
 
 use super::*;
 use crate::net::{
-    ClientSettings, Endpoint, Role,
+    ClientSettings, DisconnectCause, Endpoint, RequestProblem, Role,
     tests::rig::{self, PATIENCE, connections, wait},
 };
 
@@ -17,11 +17,11 @@ const FLAT: i16 = 3;
 const LISTED: i16 = 6;
 
 fn finder() -> Finder {
-    Finder::new(CoordinatorKind::Group, "readers".into(), Backoff::new(100, 1000), 1)
+    Finder::new("readers".into(), Backoff::new(100, 1000), 1)
 }
 
-/// The answer in the form of a version.
-fn answer(version: i16, node_id: i32, error: ErrorCode) -> (i16, FindCoordinatorResponse) {
+/// A response as encoded in this version.
+fn response_for(version: i16, node_id: i32, error: ErrorCode) -> (i16, FindCoordinatorResponse) {
     let response = if version >= 4 {
         let coordinator = |key: &'static str, node_id| find_coordinator_response::Coordinator {
             key: key.into(),
@@ -52,12 +52,12 @@ fn answer(version: i16, node_id: i32, error: ErrorCode) -> (i16, FindCoordinator
 fn lost() -> CallError {
     CallError::Disconnected {
         address: Endpoint::new("host", 9092),
-        why: "it is gone".to_owned(),
+        cause: DisconnectCause::BrokerRemoved,
     }
 }
 
 #[test]
-fn nothing_is_looked_for_before_somebody_asks() {
+fn nothing_is_looked_for_before_the_first_lookup() {
     let mut finder = finder();
     assert_eq!(finder.poll_timeout(), None);
     assert_eq!(finder.poll_request(0), None);
@@ -68,12 +68,12 @@ fn nothing_is_looked_for_before_somebody_asks() {
 }
 
 #[test]
-fn both_forms_of_the_answer_are_read() {
+fn both_forms_of_the_response_are_read() {
     for version in [0, FLAT, 4, LISTED] {
         let mut finder = finder();
         finder.find();
         let id = finder.poll_request(0).unwrap();
-        let event = finder.handle_response(1, id, Ok(answer(version, 7, ErrorCode::None)));
+        let event = finder.handle_response(1, id, Ok(response_for(version, 7, ErrorCode::None)));
         assert!(matches!(event, Some(CoordinatorEvent::Found(broker)) if broker.id == 7));
         assert_eq!(finder.find().unwrap().id, 7);
         assert_eq!(finder.poll_timeout(), None);
@@ -100,8 +100,8 @@ fn what_may_pass_is_tried_again_later_and_later() {
     let mut last_ms = 0;
     let failures = [
         Err(lost()),
-        Ok(answer(LISTED, -1, ErrorCode::CoordinatorNotAvailable)),
-        Ok(answer(FLAT, -1, ErrorCode::CoordinatorLoadInProgress)),
+        Ok(response_for(LISTED, -1, ErrorCode::CoordinatorNotAvailable)),
+        Ok(response_for(FLAT, -1, ErrorCode::CoordinatorLoadInProgress)),
         Ok((LISTED, FindCoordinatorResponse::default())),
     ];
     for (failure, middle) in failures.into_iter().zip([100, 200, 400, 800]) {
@@ -116,12 +116,12 @@ fn what_may_pass_is_tried_again_later_and_later() {
 }
 
 #[test]
-fn what_cannot_pass_is_told_and_tried_when_somebody_asks_again() {
-    let unsupported = CallError::BadRequest {
+fn a_refusal_is_reported_and_tried_with_the_next_lookup() {
+    let unsupported = CallError::EncodeFailed {
         api: milena_wire::api::ApiKey::FindCoordinator,
-        why: "no".to_owned(),
+        problem: RequestProblem::AlreadySent,
     };
-    let refused = answer(LISTED, -1, ErrorCode::GroupAuthorizationFailed);
+    let refused = response_for(LISTED, -1, ErrorCode::GroupAuthorizationFailed);
     for failure in [Ok(refused), Err(unsupported)] {
         let mut finder = finder();
         finder.find();
@@ -145,18 +145,18 @@ fn only_the_one_that_is_taken_for_it_can_prove_not_to_be() {
     let mut finder = finder();
     finder.find();
     let id = finder.poll_request(0).unwrap();
-    finder.handle_response(0, id, Ok(answer(LISTED, 7, ErrorCode::None)));
+    finder.handle_response(0, id, Ok(response_for(LISTED, 7, ErrorCode::None)));
     assert!(!finder.mark_unknown(6));
     assert_eq!(finder.find().unwrap().id, 7);
     assert!(finder.mark_unknown(7));
     assert!(finder.find().is_none());
-    // An answer from before says nothing any more.
+    // A stale response is ignored.
     assert_eq!(
-        finder.handle_response(0, id, Ok(answer(LISTED, 7, ErrorCode::None))),
+        finder.handle_response(0, id, Ok(response_for(LISTED, 7, ErrorCode::None))),
         None
     );
     let next = finder.poll_request(0).unwrap();
-    finder.handle_response(0, next, Ok(answer(LISTED, 8, ErrorCode::None)));
+    finder.handle_response(0, next, Ok(response_for(LISTED, 8, ErrorCode::None)));
     assert!(!finder.mark_unknown(7));
     assert_eq!(finder.find().unwrap().id, 8);
 }
@@ -171,18 +171,18 @@ fn a_real_broker_coordinates_on_a_connection_of_its_own() {
     let metadata = Metadata::start(connections.clone());
     for kind in [CoordinatorKind::Group, CoordinatorKind::Transaction] {
         let coordinator = Coordinator::start(metadata.clone(), kind, "readers".into());
-        let (told, events) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         coordinator.on_change(move |event| {
-            let _ = told.send(event.clone());
+            let _ = sender.send(event.clone());
         });
         assert!(coordinator.connection().is_none());
-        // Once because somebody asked, and once because it was marked as unknown.
+        // Once for the first look-up, and once after it was marked as unknown.
         for _ in 0..2 {
             let event = events.recv_timeout(PATIENCE).unwrap();
             assert!(matches!(event, CoordinatorEvent::Found(_)), "{event:?}");
             let connection = coordinator.connection().unwrap();
             assert_eq!(*connection.endpoint(), broker.endpoint);
-            wait(connection.call(rig::ask(), SendOptions::default())).unwrap();
+            wait(connection.call(rig::metadata_request(), SendOptions::default())).unwrap();
             coordinator.mark_unknown(connection.node_id());
         }
     }

@@ -1,10 +1,11 @@
-//! What is done with each record.
+//! The transform of a record.
 
 use std::future::Future;
 
 use crate::{consumer::RecordRef, producer::Transaction};
 
-/// What is done with each record, in a form that can be spawned: see [`ExactlyOnce::run_with`](super::ExactlyOnce::run_with).
+/// A function of a record, in a form whose future can be spawned: see
+/// [`ExactlyOnce::run_with`](super::ExactlyOnce::run_with).
 ///
 /// ```
 /// use milena_client::{
@@ -27,8 +28,8 @@ use crate::{consumer::RecordRef, producer::Transaction};
 pub trait Transform: Send {
     type Error: Send;
 
-    /// Writes to the transaction what follows from the record. If it fails, the transaction is aborted. What fails because
-    /// the transaction has failed should be handed on: it is called again then.
+    /// Writes the results of a record to the transaction. An error aborts the transaction. Errors of the transaction
+    /// itself should be passed on: the record is then transformed again.
     fn transform(
         &mut self,
         record: RecordRef<'_>,
@@ -36,7 +37,7 @@ pub trait Transform: Send {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 
-/// Closures and [`Transform`]s alike. That the future of a closure is `Send` cannot be asked for, so this does not.
+/// Closures and [`Transform`]s. A `Send` bound on the future of a closure cannot be expressed, so there is none.
 pub(super) trait Apply<E> {
     async fn apply(&mut self, record: RecordRef<'_>, transaction: &Transaction<'_>) -> Result<(), E>;
 }

@@ -1,4 +1,4 @@
-//! The cluster as the last answers describe it.
+//! The metadata cache: the cluster as the last responses describe it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,21 +19,20 @@ use milena_wire::{
 
 use crate::net::Endpoint;
 
-/// What is known of the cluster. Names are copies, so that no answer is kept in memory for them.
+/// Brokers, topics and partitions of the cluster. Names are copies, so that no response buffer is kept in memory.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct MetadataCache {
-    /// Grows with every answer that was taken, and with every leader that was learned otherwise.
+    /// Grows with every response that was applied, and with every leader that was learned otherwise.
     pub(crate) version: u64,
     cluster_id: Option<ByteString>,
     controller_id: Option<i32>,
     brokers: BTreeMap<i32, Broker>,
     topics: BTreeMap<ByteString, Arc<Topic>>,
     names: BTreeMap<Uuid, ByteString>,
-    /// Topics of the last answer that are an error instead.
+    /// Topics of the last response with an error code.
     errors: BTreeMap<ByteString, ErrorCode>,
-    id_errors: BTreeMap<Uuid, ErrorCode>,
-    /// The newest epochs, also of topics that are an error for now.
-    seen: BTreeMap<ByteString, Seen>,
+    /// The newest leader epochs, also of topics that have an error for now.
+    seen: BTreeMap<ByteString, SeenEpochs>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub(crate) struct Broker {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Topic {
     pub(crate) name: ByteString,
-    /// `None` if the broker is too old to say.
+    /// `None` if the broker does not report ids.
     pub(crate) id: Option<Uuid>,
     pub(crate) internal: bool,
     pub(crate) partitions: BTreeMap<i32, Partition>,
@@ -56,23 +55,22 @@ pub(crate) struct Topic {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Partition {
     pub(crate) leader_id: Option<i32>,
-    /// `None` if the broker is too old to say it reliably.
+    /// `None` if the broker does not report it, or not reliably.
     pub(crate) leader_epoch: Option<i32>,
     pub(crate) replicas: Vec<i32>,
     pub(crate) isr: Vec<i32>,
     pub(crate) offline: Vec<i32>,
-    /// Why it has no leader, or another complaint of the broker.
+    /// The error code of the partition, such as `LEADER_NOT_AVAILABLE`.
     pub(crate) error: ErrorCode,
 }
 
-/// The leader of a partition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Leader<'a> {
     pub(crate) broker: &'a Broker,
     pub(crate) epoch: Option<i32>,
 }
 
-/// A leader that another answer than that to Metadata has named (KIP-951).
+/// A leader named by another response than Metadata (KIP-951).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LeaderHint {
     pub(crate) partition: TopicPartition,
@@ -80,17 +78,17 @@ pub(crate) struct LeaderHint {
     pub(crate) leader_epoch: i32,
 }
 
-/// What an answer has brought.
+/// The effect of a response on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Learned {
-    /// It knew more than we did.
+pub(super) struct CacheChange {
+    /// It had newer information than the cache.
     pub(super) progress: bool,
-    /// It says itself that it is not the last word.
+    /// It has retriable errors, so another request is needed.
     pub(super) stale: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Seen {
+struct SeenEpochs {
     id: Option<Uuid>,
     epochs: BTreeMap<i32, i32>,
 }
@@ -103,7 +101,7 @@ impl Broker {
         }
     }
 
-    /// `None` if it names no port that there can be.
+    /// `None` if the port is invalid.
     pub(crate) fn new(id: i32, host: &str, port: i32, rack: Option<&str>) -> Option<Self> {
         Some(Self {
             id,
@@ -115,7 +113,7 @@ impl Broker {
 }
 
 impl MetadataCache {
-    /// What one answer says, without anything from before.
+    /// Builds a cache from a single response.
     pub(crate) fn of(response: &MetadataResponse, version: i16) -> Self {
         let mut cache = Self::default();
         cache.update(response, version, |_, _| false);
@@ -138,7 +136,7 @@ impl MetadataCache {
         self.brokers.get(&id)
     }
 
-    /// All topics, in the order of their names.
+    /// All topics, ordered by name.
     pub(crate) fn topics(&self) -> impl ExactSizeIterator<Item = &Topic> {
         self.topics.values().map(|topic| &**topic)
     }
@@ -147,18 +145,14 @@ impl MetadataCache {
         self.topics.get(name).map(|topic| &**topic)
     }
 
-    /// Why a topic is not there.
+    /// The error code of a topic in the last response.
     pub(crate) fn topic_error(&self, name: &str) -> Option<ErrorCode> {
         self.errors.get(name).copied()
     }
 
-    /// All topics that the last answer has an error for.
+    /// All topics with an error code in the last response.
     pub(crate) fn topic_errors(&self) -> impl ExactSizeIterator<Item = (&ByteString, ErrorCode)> {
         self.errors.iter().map(|(name, error)| (name, *error))
-    }
-
-    pub(crate) fn topic_id_error(&self, id: Uuid) -> Option<ErrorCode> {
-        self.id_errors.get(&id).copied()
     }
 
     pub(crate) fn topic_id(&self, name: &str) -> Option<Uuid> {
@@ -169,15 +163,11 @@ impl MetadataCache {
         self.names.get(&id)
     }
 
-    pub(crate) fn partition_count(&self, name: &str) -> Option<usize> {
-        Some(self.topic(name)?.partitions.len())
-    }
-
     pub(crate) fn partition(&self, topic: &str, partition: i32) -> Option<&Partition> {
         self.topic(topic)?.partitions.get(&partition)
     }
 
-    /// Who leads a partition. `None` if nobody does, or if a newer leader must exist whose name is not known.
+    /// The leader of a partition. `None` without a leader, or if a newer leader exists that is not known yet.
     pub(crate) fn leader(&self, topic: &str, partition: i32) -> Option<Leader<'_>> {
         let known = self.partition(topic, partition)?;
         if self.seen_epoch(topic, partition) > known.leader_epoch {
@@ -189,12 +179,12 @@ impl MetadataCache {
         })
     }
 
-    /// The newest epoch of a partition's leader that was heard of.
+    /// The newest leader epoch of a partition that was seen in any response.
     pub(crate) fn seen_epoch(&self, topic: &str, partition: i32) -> Option<i32> {
         self.seen.get(topic)?.epochs.get(&partition).copied()
     }
 
-    /// The racks of all replicas of each partition, in the order of the partitions; those that are unknown are left out.
+    /// The racks of the replicas of each partition, ordered by partition. Unknown racks are left out.
     pub(crate) fn replica_racks(&self, topic: &str) -> Option<Vec<Vec<ByteString>>> {
         let partitions = self.topic(topic)?.partitions.values();
         let racks = partitions.map(|partition| {
@@ -207,15 +197,16 @@ impl MetadataCache {
         Some(racks.collect())
     }
 
-    /// Takes a whole answer: what it does not name is gone, and with it its epochs unless `retain` says otherwise.
+    /// Applies a whole response. Topics that it does not name are removed, with their epochs unless `retain` returns
+    /// true.
     pub(super) fn update(
         &mut self,
         response: &MetadataResponse,
         version: i16,
         retain: impl Fn(&ByteString, Option<Uuid>) -> bool,
-    ) -> Learned {
+    ) -> CacheChange {
         self.version += 1;
-        let mut learned = Learned::default();
+        let mut change = CacheChange::default();
         self.cluster_id = response.cluster_id.as_deref().map(ByteString::from);
         self.controller_id = Some(response.controller_id).filter(|&id| id >= 0);
         self.brokers = response
@@ -227,19 +218,13 @@ impl MetadataCache {
         let old = std::mem::take(&mut self.topics);
         self.names.clear();
         self.errors.clear();
-        self.id_errors.clear();
         for topic in &response.topics {
-            self.update_topic(
-                topic,
-                version >= versions::metadata::RELIABLE_EPOCHS,
-                &old,
-                &mut learned,
-            );
+            self.update_topic(topic, version >= versions::metadata::RELIABLE_EPOCHS, &old, &mut change);
         }
         let (topics, errors) = (&self.topics, &self.errors);
         let named = |name: &ByteString| topics.contains_key(name) || errors.contains_key(name);
         self.seen.retain(|name, seen| named(name) || retain(name, seen.id));
-        learned
+        change
     }
 
     fn update_topic(
@@ -247,14 +232,13 @@ impl MetadataCache {
         topic: &MetadataResponseTopic,
         reliable: bool,
         old: &BTreeMap<ByteString, Arc<Topic>>,
-        learned: &mut Learned,
+        change: &mut CacheChange,
     ) {
         let error = known_error(topic.error_code);
-        learned.stale |= error.invalidates_metadata();
+        change.stale |= error.invalidates_metadata();
         let id = Some(topic.topic_id).filter(|id| !id.is_zero());
         let Some(name) = topic.name.as_deref().map(ByteString::from) else {
-            // It was asked for by its id, and there is none.
-            self.id_errors.extend(id.map(|id| (id, error)));
+            // It was requested by id, and does not exist.
             return;
         };
         if error != ErrorCode::None {
@@ -263,7 +247,7 @@ impl MetadataCache {
         }
         let old = old.get(&name).map(|topic| &**topic);
         let seen = self.seen.entry(name.clone()).or_default();
-        // Epochs of another topic of the same name say nothing. Without an id there is no telling.
+        // Epochs of a deleted topic of the same name do not count. Without ids the two cannot be distinguished.
         if id.is_some() && id != seen.id {
             seen.epochs.clear();
             seen.id = id;
@@ -271,11 +255,11 @@ impl MetadataCache {
         let mut partitions = BTreeMap::new();
         for partition in &topic.partitions {
             let old = old.and_then(|old| old.partitions.get(&partition.partition_index));
-            let new = seen.judge(partition, reliable, old, learned);
-            learned.stale |= known_error(partition.error_code).invalidates_metadata();
+            let new = seen.accept(partition, reliable, old, change);
+            change.stale |= known_error(partition.error_code).invalidates_metadata();
             partitions.insert(partition.partition_index, new);
         }
-        learned.progress |= old.is_none_or(|old| old.partitions.len() != partitions.len());
+        change.progress |= old.is_none_or(|old| old.partitions.len() != partitions.len());
         if let Some(id) = id {
             self.names.insert(id, name.clone());
         }
@@ -288,7 +272,7 @@ impl MetadataCache {
         self.topics.insert(name, Arc::new(topic));
     }
 
-    /// Whether a leader is newer than the one we know, and we know where it is.
+    /// Whether a hint names a newer leader whose address is known.
     pub(super) fn is_newer(&self, hint: &LeaderHint, brokers: &[Broker]) -> bool {
         let TopicPartition { topic, partition } = &hint.partition;
         let located = brokers.iter().any(|broker| broker.id == hint.leader_id) || self.broker(hint.leader_id).is_some();
@@ -296,7 +280,7 @@ impl MetadataCache {
         located && newer && self.partition(topic, *partition).is_some()
     }
 
-    /// Takes a leader that is newer.
+    /// Applies a newer leader.
     pub(super) fn handle_leader(&mut self, hint: &LeaderHint, brokers: &[Broker]) {
         let TopicPartition { topic, partition } = &hint.partition;
         let Some(known) = self.topics.get_mut(topic) else {
@@ -314,7 +298,8 @@ impl MetadataCache {
         self.version += 1;
     }
 
-    /// Notes an epoch that was heard of elsewhere; whether it is newer. Without one to compare with it says nothing.
+    /// Records a leader epoch that was seen elsewhere. Returns whether it is newer; without a known epoch it is
+    /// ignored.
     pub(super) fn handle_epoch(&mut self, partition: &TopicPartition, epoch: i32) -> bool {
         let seen = self.seen.get_mut(&partition.topic);
         let seen = seen.and_then(|seen| seen.epochs.get_mut(&partition.partition));
@@ -328,7 +313,7 @@ impl MetadataCache {
         }
     }
 
-    /// Forgets where brokers are, to begin with the bootstrap servers again.
+    /// Removes all brokers, so that the bootstrap servers are used again.
     pub(super) fn forget_brokers(&mut self) {
         self.version += 1;
         self.brokers.clear();
@@ -336,14 +321,14 @@ impl MetadataCache {
     }
 }
 
-impl Seen {
-    /// The partition as it is to be kept: an older leader than the one we have heard of is not taken.
-    fn judge(
+impl SeenEpochs {
+    /// Returns the partition to keep: a leader older than the newest known epoch is not applied.
+    fn accept(
         &mut self,
         partition: &MetadataResponsePartition,
         reliable: bool,
         old: Option<&Partition>,
-        learned: &mut Learned,
+        change: &mut CacheChange,
     ) -> Partition {
         let index = partition.partition_index;
         let mut new = Partition {
@@ -356,13 +341,13 @@ impl Seen {
         };
         let Some(epoch) = new.leader_epoch else {
             self.epochs.remove(&index);
-            learned.progress = true;
+            change.progress = true;
             return new;
         };
         let seen = self.epochs.get(&index).copied();
         if seen <= Some(epoch) {
             self.epochs.insert(index, epoch);
-            learned.progress |= seen < Some(epoch);
+            change.progress |= seen < Some(epoch);
             return new;
         }
         match old {
@@ -379,9 +364,10 @@ fn broker(broker: &MetadataResponseBroker) -> Option<Broker> {
     let known = Broker::new(broker.node_id, &broker.host, broker.port, broker.rack.as_deref());
     if known.is_none() {
         tracing::warn!(
+            event = "invalid_broker_port",
             node = broker.node_id,
             port = broker.port,
-            "a broker says it listens on a port that cannot be"
+            "broker ignored: it advertises an invalid port"
         );
     }
     known

@@ -1,20 +1,20 @@
-//! Which broker to ask when any will do.
+//! The choice of a broker for a request that any broker can serve.
 
 use milena_machines::Random;
 
 use crate::net::Status;
 
-/// What is known of a broker that could be asked.
+/// A broker that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) status: Status,
-    /// Requests that it has not answered.
+    /// Requests in the queue and in flight.
     pub(super) load: usize,
 }
 
 impl Candidate {
-    /// The smaller the better. A connection that is there is best, the one with the least to do. One that is being made
-    /// comes behind one that could be made: it may be for a host that never answers.
+    /// The rank: lower is better. Ready connections come first, by load. A connecting one ranks below an unconnected
+    /// one, because its host may never respond.
     fn rank(&self, now_ms: i64) -> (u8, i64) {
         let load = i64::try_from(self.load).unwrap_or(i64::MAX);
         match self.status {
@@ -28,20 +28,20 @@ impl Candidate {
     }
 }
 
-/// The place of the best; of equals, each is as likely as the others.
+/// Returns the index of the best candidate. Ties are broken at random.
 pub(super) fn choose(candidates: &[Candidate], now_ms: i64, random: &mut Random) -> Option<usize> {
     let ranks: Vec<_> = candidates.iter().map(|candidate| candidate.rank(now_ms)).collect();
     let best = ranks.iter().min()?;
     let equals: Vec<usize> = (0..)
         .zip(&ranks)
         .filter(|(_, rank)| *rank == best)
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect();
     let pick = usize::try_from(random.below(equals.len() as u64)).unwrap_or(0);
     equals.get(pick).copied()
 }
 
-/// Whether the last attempt to reach each of them failed.
+/// Whether the last attempt to connect failed for all candidates.
 pub(super) fn all_failing(candidates: &[Candidate]) -> bool {
     let failing = |candidate: &Candidate| matches!(candidate.status, Status::BackingOff { .. });
     !candidates.is_empty() && candidates.iter().all(failing)
@@ -80,7 +80,7 @@ mod tests {
     fn of_those_that_failed_the_first_to_come_back_is_best() {
         let sooner = candidate(Status::BackingOff { until_ms: 60 }, 9);
         assert_eq!(choose(&[candidate(OFF, 0), sooner], 0, &mut Random::new(1)), Some(1));
-        // Its time has come, while the other one may never answer.
+        // Its backoff is over, while the connecting one may never get ready.
         let connecting = candidate(Status::Connecting, 0);
         assert_eq!(choose(&[connecting, sooner], 59, &mut Random::new(1)), Some(0));
         assert_eq!(choose(&[connecting, sooner], 60, &mut Random::new(1)), Some(1));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_not_a_failure() {
+    fn no_candidates_is_not_a_failure() {
         assert!(!all_failing(&[]));
         assert!(all_failing(&[candidate(OFF, 0), candidate(OFF, 1)]));
         assert!(!all_failing(&[candidate(OFF, 0), candidate(Status::Connecting, 1)]));

@@ -1,4 +1,4 @@
-//! Asking a broker for metadata, whenever the refresher says so.
+//! The driver of the metadata: sends the requests of the [`Refresher`].
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ use milena_machines::{Random, TopicPartition};
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Broker, LeaderHint, MetadataCache, MetadataError, Refresh, Refresher, Wanted,
+    Broker, LeaderHint, MetadataCache, MetadataError, Refresh, Refresher, TopicSelection,
     choose::{Candidate, all_failing, choose},
     notices::MetadataNotices,
     refresh::MetadataCall,
@@ -21,7 +21,7 @@ use crate::{
     net::{CallError, Connection, Connections, Role, SendOptions},
 };
 
-/// What a client knows of the cluster, kept up to date on the io thread. Clones are the same; it ends with the last.
+/// The metadata of a client, kept up to date on the io thread. Clones share it; it ends with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Metadata {
     guard: Arc<Guard>,
@@ -29,22 +29,22 @@ pub(crate) struct Metadata {
 
 #[derive(Debug)]
 struct Guard {
-    shared: Arc<Shared>,
+    shared: Arc<MetadataShared>,
 }
 
-struct Shared {
+struct MetadataShared {
     connections: Connections,
-    core: Mutex<Core>,
+    core: Mutex<MetadataCore>,
     wake: Notify,
-    told: watch::Sender<Told>,
+    signal: watch::Sender<UpdateSignal>,
     observers: Mutex<Vec<Arc<Observer>>>,
     notices: MetadataNotices,
 }
 
-/// What those who wait are told.
+/// The state that waiting tasks watch.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
-    /// The version of the cache after the last answer.
+struct UpdateSignal {
+    /// The version of the cache after the last response.
     version: u64,
     closed: bool,
 }
@@ -52,27 +52,27 @@ struct Told {
 type Observer = dyn Fn(&Arc<MetadataCache>) + Send + Sync;
 
 #[derive(Debug)]
-struct Core {
+struct MetadataCore {
     refresher: Refresher,
     random: Random,
     closed: bool,
 }
 
 impl Metadata {
-    /// Starts to learn of the cluster from the bootstrap servers.
+    /// Starts to request metadata from the bootstrap servers.
     pub(crate) fn start(connections: Connections) -> Self {
         let seeds = RandomState::new();
         let settings = Arc::clone(connections.settings());
         let io = connections.io().clone();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(MetadataShared {
             connections,
-            core: Mutex::new(Core {
+            core: Mutex::new(MetadataCore {
                 refresher: Refresher::new(&settings, seeds.hash_one(0)),
                 random: Random::new(seeds.hash_one(1)),
                 closed: false,
             }),
             wake: Notify::new(),
-            told: watch::Sender::default(),
+            signal: watch::Sender::default(),
             observers: Mutex::default(),
             notices: MetadataNotices::default(),
         });
@@ -90,46 +90,47 @@ impl Metadata {
         }
     }
 
-    /// What is known now.
     pub(crate) fn cache(&self) -> Arc<MetadataCache> {
         Arc::clone(self.core().refresher.cache())
     }
 
-    /// How long ago a broker last told of the cluster; `None` if none has.
+    /// The time since the last response; `None` before the first.
     pub(crate) fn age_ms(&self) -> Option<i64> {
         self.core().refresher.age_ms(now_ms())
     }
 
-    /// Replaces the topics that metadata is wanted for. What is new is asked for at once.
-    pub(crate) fn want(&self, wanted: Wanted) {
-        self.core().refresher.want(wanted);
+    /// Replaces the topics of interest. New topics are requested at once.
+    pub(crate) fn select(&self, selection: TopicSelection) {
+        self.core().refresher.select(selection);
         self.guard.shared.wake.notify_one();
     }
 
-    /// Asks for an update, and gives the version of the cache before it.
+    /// Requests an update. Returns the version of the cache before it.
     pub(crate) fn request_update(&self, why: Refresh) -> u64 {
         let version = self.core().refresher.request_update(why);
         self.guard.shared.wake.notify_one();
         version
     }
 
-    /// Waits until a broker's answer has made the cache newer than `version`. `false` if it never will, as it is closed.
+    /// Waits until a response has made the cache newer than `version`. Returns `false` if the metadata is closed.
     pub(crate) fn updated_past(&self, version: u64) -> impl Future<Output = bool> + Send + use<> {
-        let mut told = self.guard.shared.told.subscribe();
+        let mut signal = self.guard.shared.signal.subscribe();
         async move {
-            let last = told.wait_for(|told| told.closed || told.version > version).await;
-            last.is_ok_and(|told| !told.closed)
+            let last = signal
+                .wait_for(|signal| signal.closed || signal.version > version)
+                .await;
+            last.is_ok_and(|signal| !signal.closed)
         }
     }
 
-    /// Takes leaders that another answer than Metadata's has named, if they are newer. Gives their partitions. No
-    /// observer is called: whoever calls this knows.
+    /// Applies newer leaders that another response than Metadata has named. Returns their partitions. Observers are not
+    /// called: the caller knows.
     pub(crate) fn handle_leaders(&self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
         self.core().refresher.handle_leaders(hints, brokers)
     }
 
-    /// Notes a leader's epoch that was heard of elsewhere. If it is newer, an update is asked for, and until that comes
-    /// the leader is unknown.
+    /// Records a leader epoch that was seen elsewhere. A newer one requests an update; until it arrives the leader is
+    /// unknown.
     pub(crate) fn handle_epoch(&self, partition: &TopicPartition, epoch: i32) -> bool {
         let newer = self.core().refresher.handle_epoch(partition, epoch);
         if newer {
@@ -138,34 +139,34 @@ impl Metadata {
         newer
     }
 
-    /// Calls `observer` on the io thread after every answer that was taken; no lock is held.
+    /// Calls `observer` on the io thread after every response that was applied, without holding a lock.
     pub(crate) fn on_update(&self, observer: impl Fn(&Arc<MetadataCache>) + Send + Sync + 'static) {
         self.guard.shared.observers().push(Arc::new(observer));
     }
 
-    /// A broker that is likely to answer soon: one that is known, or a bootstrap server before any is. `None` if there
-    /// are no bootstrap servers.
+    /// Returns the broker that is likely to respond first: a known one, or a bootstrap server before any is known.
+    /// `None` without bootstrap servers.
     pub(crate) fn any_broker(&self) -> Option<Connection> {
         let mut core = self.core();
         let core = &mut *core;
         best(self.guard.shared.known(&core.refresher), &mut core.random)
     }
 
-    /// Why the last attempt to learn of the cluster failed; `None` if it did not.
-    pub(crate) fn trouble(&self) -> Option<MetadataError> {
-        self.core().refresher.trouble().cloned()
+    /// The error of the last attempt; `None` if it succeeded.
+    pub(crate) fn last_error(&self) -> Option<MetadataError> {
+        self.core().refresher.last_error().cloned()
     }
 
     pub(crate) fn connections(&self) -> &Connections {
         &self.guard.shared.connections
     }
 
-    /// Asks no more, and forgets its observers.
+    /// Stops all requests and drops the observers.
     pub(crate) fn close(&self) {
         self.guard.shared.close();
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, MetadataCore> {
         self.guard.shared.core()
     }
 }
@@ -176,14 +177,14 @@ impl Drop for Guard {
     }
 }
 
-async fn run(shared: Arc<Shared>) {
+async fn run(shared: Arc<MetadataShared>) {
     loop {
         let due_ms = match shared.drive() {
             Drive::Closed => return,
             Drive::Until(due_ms) => due_ms,
         };
         let woken = shared.wake.notified();
-        // Either way there may be something to do.
+        // A wake-up and a timeout are handled alike.
         let _ = tokio::time::timeout_at(instant(due_ms), woken).await;
     }
 }
@@ -193,8 +194,8 @@ enum Drive {
     Closed,
 }
 
-impl Shared {
-    /// Sends what is due.
+impl MetadataShared {
+    /// Sends the request that is due.
     fn drive(self: &Arc<Self>) -> Drive {
         loop {
             let mut core = self.core();
@@ -219,51 +220,52 @@ impl Shared {
             versions: call.versions,
             ..SendOptions::default()
         };
-        // Whoever waits for an answer must not keep this alive.
+        // A request in flight must not keep this alive.
         let shared = Arc::downgrade(self);
         connection.send(call.request, options, move |result| {
             let Some(shared) = Weak::upgrade(&shared) else { return };
             if matches!(result, Err(CallError::Closed)) {
-                // There will be no connections any more.
+                // No further connection will be opened.
                 shared.close();
                 return;
             }
-            let result = result.map(|answer| (answer.version, answer.response));
+            let result = result.map(|response| (response.version, response.body));
             let mut core = shared.core();
             let changed = core
                 .refresher
                 .handle_response(now_ms(), call.id, result.map_err(MetadataError::from));
             let cache = Arc::clone(core.refresher.cache());
-            let failed = core.refresher.trouble().cloned();
+            let failed = core.refresher.last_error().cloned();
             drop(core);
             shared.wake.notify_one();
             let client = &shared.connections.settings().client_id;
             match failed {
                 Some(error) => {
-                    tracing::debug!(%error, "no metadata");
+                    tracing::debug!(event = "metadata_failed", %error, "metadata request failed");
                     shared.notices.handle_failure(now_ms(), client, &error);
                 }
                 None if changed => {
                     shared.notices.handle_success(now_ms(), client, &cache);
-                    shared.tell(&cache);
+                    shared.announce(&cache);
                 }
                 None => {}
             }
         });
     }
 
-    fn tell(&self, cache: &Arc<MetadataCache>) {
+    fn announce(&self, cache: &Arc<MetadataCache>) {
         self.connections
             .retain(&cache.brokers().map(|broker| broker.id).collect::<BTreeSet<_>>());
         let observers = self.observers().clone();
         for observer in observers {
             observer(cache);
         }
-        self.told.send_modify(|told| told.version = cache.version);
+        self.signal.send_modify(|signal| signal.version = cache.version);
     }
 
-    /// Whom to ask for metadata. If none of the brokers can be reached, it may be time for the bootstrap servers.
-    fn pick(&self, core: &mut Core) -> Option<Connection> {
+    /// Chooses the broker for a Metadata request. If no broker can be reached, the refresher may fall back to the
+    /// bootstrap servers.
+    fn pick(&self, core: &mut MetadataCore) -> Option<Connection> {
         let mut known = self.known(&core.refresher);
         let candidates: Vec<_> = known.iter().map(candidate).collect();
         if all_failing(&candidates) && core.refresher.handle_unreachable() {
@@ -272,7 +274,7 @@ impl Shared {
         best(known, &mut core.random)
     }
 
-    /// All brokers, or the bootstrap servers as long as there are none.
+    /// All known brokers, or the bootstrap servers before any is known.
     fn known(&self, refresher: &Refresher) -> Vec<Connection> {
         let brokers = refresher.cache().brokers();
         if brokers.len() == 0 {
@@ -284,14 +286,14 @@ impl Shared {
 
     fn close(&self) {
         self.core().closed = true;
-        self.told.send_modify(|told| told.closed = true);
+        self.signal.send_modify(|signal| signal.closed = true);
         self.wake.notify_one();
-        // They may hold what holds this.
+        // Observers may own this metadata, so they are dropped outside of the lock.
         let observers = std::mem::take(&mut *self.observers());
         drop(observers);
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    fn core(&self) -> MutexGuard<'_, MetadataCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -300,9 +302,9 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for MetadataShared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("MetadataShared")
             .field("core", &self.core)
             .finish_non_exhaustive()
     }
@@ -310,8 +312,8 @@ impl std::fmt::Debug for Shared {
 
 fn best(mut connections: Vec<Connection>, random: &mut Random) -> Option<Connection> {
     let candidates: Vec<_> = connections.iter().map(candidate).collect();
-    let place = choose(&candidates, now_ms(), random)?;
-    (place < connections.len()).then(|| connections.swap_remove(place))
+    let index = choose(&candidates, now_ms(), random)?;
+    (index < connections.len()).then(|| connections.swap_remove(index))
 }
 
 fn candidate(connection: &Connection) -> Candidate {

@@ -1,7 +1,8 @@
-//! What a client knows of the cluster.
+//! Cluster metadata.
 //!
-//! [`MetadataCache`] is what is known. [`Refresher`] decides when to ask for more, and what follows from the answer; both
-//! know no socket and no clock. [`Metadata`] sends what the refresher wants to a broker that is likely to answer.
+//! [`MetadataCache`] holds the brokers, topics and partitions. [`Refresher`] decides when to request them and applies
+//! the response; neither has a socket or a clock. [`Metadata`] sends the requests to a broker that is likely to
+//! respond.
 
 mod cache;
 mod choose;
@@ -12,10 +13,6 @@ mod refresh;
 #[cfg(test)]
 mod tests;
 
-#[allow(
-    unused_imports,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
-pub(crate) use cache::{Broker, Leader, LeaderHint, MetadataCache, Partition, Topic};
+pub(crate) use cache::{Broker, LeaderHint, MetadataCache, Topic};
 pub(crate) use driver::Metadata;
-pub(crate) use refresh::{MetadataError, Refresh, Refresher, VERSION_MIN, Wanted};
+pub(crate) use refresh::{MetadataError, Refresh, Refresher, TopicSelection, VERSION_MIN};

@@ -1,4 +1,4 @@
-//! Log lines about metadata that cannot be had, and about topics that it has errors for.
+//! Log lines about unavailable metadata, and about topics with errors.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,19 +11,19 @@ use crate::{
     outages::{Failure, Outages},
 };
 
-/// Connection failures have warnings of their own; without any broker for this long, there is one about metadata too.
+/// Connection failures have warnings of their own. After this time without a broker, there is one about metadata too.
 const UNREACHABLE_GRACE_MS: i64 = 5_000;
-/// A cluster or topic that was just made may need this long before its metadata is complete.
+/// A new cluster or topic may need this long until its metadata is complete.
 const NEW_GRACE_MS: i64 = 1_000;
 
 /// The outages of one client's metadata.
 #[derive(Debug, Default)]
 pub(super) struct MetadataNotices {
-    outages: Mutex<State>,
+    outages: Mutex<NoticeState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct NoticeState {
     cluster: Outages<(), &'static str>,
     topics: Outages<ByteString, i16>,
 }
@@ -45,7 +45,7 @@ impl MetadataNotices {
             cause,
             failures = warning.failures,
             unavailable_ms = warning.for_ms,
-            "no metadata of the cluster for {} ms: {error}; trying again",
+            "no cluster metadata for {} ms: {error}; retrying",
             warning.for_ms
         );
     }
@@ -58,18 +58,18 @@ impl MetadataNotices {
                 client,
                 failures = recovery.failures,
                 unavailable_ms = recovery.for_ms,
-                "metadata of the cluster is available again"
+                "cluster metadata is available again"
             );
         }
         for (topic, code) in cache.topic_errors() {
             state.handle_topic_error(now_ms, client, topic, code);
         }
         let failing = state.topics.all_failing();
-        let mended = failing.filter(|(topic, _)| cache.topic_error(topic).is_none());
-        let mended: Vec<ByteString> = mended.map(|(topic, _)| topic.clone()).collect();
-        for topic in mended {
+        let recovered = failing.filter(|(topic, _)| cache.topic_error(topic).is_none());
+        let recovered: Vec<ByteString> = recovered.map(|(topic, _)| topic.clone()).collect();
+        for topic in recovered {
             let recovery = state.topics.handle_success(now_ms, &topic);
-            // A topic that is not wanted any more is not available either.
+            // A topic that is no longer selected has not recovered.
             if let Some(recovery) = recovery.filter(|_| cache.topic(&topic).is_some()) {
                 tracing::info!(
                     event = "topic_available",
@@ -82,12 +82,12 @@ impl MetadataNotices {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NoticeState> {
         self.outages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl NoticeState {
     fn handle_topic_error(&mut self, now_ms: i64, client: &str, topic: &ByteString, code: ErrorCode) {
         let failure = Failure {
             cause: code.code(),
@@ -102,7 +102,7 @@ impl State {
                 code = code.code(),
                 failures = warning.failures,
                 unavailable_ms = warning.for_ms,
-                "topic {topic} is unavailable: {code}; trying again"
+                "topic {topic} is unavailable: {code}; retrying"
             );
         }
     }

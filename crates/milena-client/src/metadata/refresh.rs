@@ -1,9 +1,9 @@
-//! When to ask for metadata, for what, and what follows from the answer.
+//! The refresher: when to request metadata, for which topics, and the handling of the response.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytestring::ByteString;
-use milena_machines::{Random, TopicPartition};
+use milena_machines::{Random, TopicPartition, backoff::Backoff};
 use milena_wire::{
     Uuid,
     api::versions,
@@ -15,43 +15,43 @@ use milena_wire::{
 use super::{Broker, LeaderHint, MetadataCache};
 use crate::{
     config::MetadataRecovery,
-    net::{Backoff, CallError, ClientSettings},
+    net::{CallError, ClientSettings},
 };
 
-/// Older versions cannot say that a topic is not to be created.
+/// Older versions cannot disable the creation of topics.
 pub(crate) const VERSION_MIN: i16 = versions::metadata::AUTO_CREATION;
-/// The topics that metadata is wanted for.
+/// The topics to request metadata for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum TopicSelection {
     All,
     Topics(BTreeSet<ByteString>),
-    /// Of a broker that can be asked by id.
+    /// By id, for brokers that support it.
     Ids(BTreeSet<Uuid>),
 }
 
-/// Why an update is asked for.
+/// The reason for an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// Something is wanted that was not wanted before.
+    /// Something new was selected.
     New,
-    /// What we have seems to be out of date. If the answers bring nothing new, they are asked for less and less often.
+    /// The cache seems to be out of date. While responses bring nothing new, the interval between requests grows.
     Stale,
 }
 
-/// Why an attempt to learn of the cluster failed.
+/// The reason why an attempt to get metadata failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MetadataError {
     #[error(transparent)]
     Call(#[from] CallError),
-    #[error("the broker answered Metadata with {0}")]
+    #[error("the broker refused the Metadata request: {0}")]
     Refused(ErrorCode),
-    #[error("the broker answered Metadata without naming any broker; it may just be starting")]
+    #[error("the Metadata response names no broker; the cluster may be starting")]
     NoBrokers,
-    #[error("there is no bootstrap server to ask")]
+    #[error("there is no bootstrap server")]
     NoBootstrap,
 }
 
-/// A request for metadata that is to be sent now. Its fate comes back with its id.
+/// A Metadata request to send now. Its result comes back with its id.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MetadataCall {
     pub(crate) id: u64,
@@ -59,11 +59,11 @@ pub(crate) struct MetadataCall {
     pub(crate) versions: VersionRange,
 }
 
-/// Decides when to ask for metadata. It has the cache and one request in flight at most.
+/// Decides when to request metadata. It owns the cache and has at most one request in flight.
 #[derive(Debug)]
 pub(crate) struct Refresher {
     cache: Arc<MetadataCache>,
-    wanted: Wanted,
+    selection: TopicSelection,
     max_age_ms: i64,
     allow_auto_create: bool,
     recovery: MetadataRecovery,
@@ -71,32 +71,32 @@ pub(crate) struct Refresher {
     backoff: Backoff,
     random: Random,
     needed: bool,
-    /// Grows when something new is wanted, which an answer to an older request cannot have.
-    wanted_version: u64,
+    /// Grows when a topic is added, which the response to an older request cannot contain.
+    selection_version: u64,
     in_flight: Option<InFlight>,
     calls: u64,
-    /// The next request leaves not before.
+    /// The earliest time of the next request.
     not_before_ms: i64,
     success_ms: Option<i64>,
     failures: u32,
-    /// Answers in a row that brought nothing new.
+    /// Consecutive responses without new information.
     equivalent: u32,
-    /// Since when we have tried without success.
+    /// Start of the attempts since the last success.
     trying_since_ms: Option<i64>,
-    trouble: Option<MetadataError>,
+    last_error: Option<MetadataError>,
 }
 
 #[derive(Debug)]
 struct InFlight {
     id: u64,
-    wanted_version: u64,
+    selection_version: u64,
 }
 
 impl Refresher {
     pub(crate) fn new(settings: &ClientSettings, seed: u64) -> Self {
         Self {
             cache: Arc::default(),
-            wanted: Wanted::Topics(BTreeSet::new()),
+            selection: TopicSelection::Topics(BTreeSet::new()),
             max_age_ms: settings.metadata_max_age_ms,
             allow_auto_create: settings.allow_auto_create_topics,
             recovery: settings.metadata_recovery,
@@ -104,7 +104,7 @@ impl Refresher {
             backoff: Backoff::new(settings.retry_backoff_ms, settings.retry_backoff_max_ms),
             random: Random::new(seed),
             needed: true,
-            wanted_version: 0,
+            selection_version: 0,
             in_flight: None,
             calls: 0,
             not_before_ms: i64::MIN,
@@ -112,7 +112,7 @@ impl Refresher {
             failures: 0,
             equivalent: 0,
             trying_since_ms: None,
-            trouble: None,
+            last_error: None,
         }
     }
 
@@ -120,37 +120,37 @@ impl Refresher {
         &self.cache
     }
 
-    /// How long ago the last answer came.
+    /// The time since the last response.
     pub(crate) fn age_ms(&self, now_ms: i64) -> Option<i64> {
         self.success_ms.map(|success_ms| now_ms - success_ms)
     }
 
-    /// Why the last attempt failed; `None` if it did not.
-    pub(crate) fn trouble(&self) -> Option<&MetadataError> {
-        self.trouble.as_ref()
+    /// The error of the last attempt; `None` if it succeeded.
+    pub(crate) fn last_error(&self) -> Option<&MetadataError> {
+        self.last_error.as_ref()
     }
 
-    /// Replaces what is wanted. What is new is asked for at once.
-    pub(crate) fn want(&mut self, wanted: Wanted) {
-        let new = match (&self.wanted, &wanted) {
-            (Wanted::All, Wanted::All | Wanted::Topics(_)) => false,
-            (Wanted::Topics(old), Wanted::Topics(new)) => !new.is_subset(old),
-            (Wanted::Ids(old), Wanted::Ids(new)) => !new.is_subset(old),
+    /// Replaces the topics of interest. New topics are requested at once.
+    pub(crate) fn select(&mut self, selection: TopicSelection) {
+        let new = match (&self.selection, &selection) {
+            (TopicSelection::All, TopicSelection::All | TopicSelection::Topics(_)) => false,
+            (TopicSelection::Topics(old), TopicSelection::Topics(new)) => !new.is_subset(old),
+            (TopicSelection::Ids(old), TopicSelection::Ids(new)) => !new.is_subset(old),
             _ => true,
         };
-        self.wanted = wanted;
+        self.selection = selection;
         if new {
-            self.wanted_version += 1;
+            self.selection_version += 1;
             self.needed = true;
             self.equivalent = 0;
-            // Unless attempts fail, there is no reason to wait.
+            // Without failures there is no backoff to keep.
             if self.failures == 0 {
                 self.not_before_ms = i64::MIN;
             }
         }
     }
 
-    /// Asks for an update. An answer to what is in flight will do. Gives the version of the cache now.
+    /// Requests an update; a request in flight counts. Returns the current version of the cache.
     pub(crate) fn request_update(&mut self, why: Refresh) -> u64 {
         self.needed = true;
         if why == Refresh::New {
@@ -159,11 +159,11 @@ impl Refresher {
         self.cache.version
     }
 
-    /// Takes newer leaders that another answer named. Gives their partitions.
+    /// Applies newer leaders that another response has named. Returns their partitions.
     pub(crate) fn handle_leaders(&mut self, hints: &[LeaderHint], brokers: &[Broker]) -> Vec<TopicPartition> {
         let mut changed = Vec::new();
         for hint in hints {
-            // What others hold of the cache is copied only for a change.
+            // The cache is copied on write only for a change.
             if self.cache.is_newer(hint, brokers) {
                 Arc::make_mut(&mut self.cache).handle_leader(hint, brokers);
                 changed.push(hint.partition.clone());
@@ -172,7 +172,7 @@ impl Refresher {
         changed
     }
 
-    /// A leader's epoch was heard of. If it is newer than the one we know, its leader must be found.
+    /// Records a leader epoch that was seen elsewhere. A newer one requests an update to find its leader.
     pub(crate) fn handle_epoch(&mut self, partition: &TopicPartition, epoch: i32) -> bool {
         let seen = self.cache.seen_epoch(&partition.topic, partition.partition);
         if seen.is_none_or(|seen| epoch <= seen) {
@@ -182,7 +182,7 @@ impl Refresher {
         Arc::make_mut(&mut self.cache).handle_epoch(partition, epoch)
     }
 
-    /// None of the brokers that we know can be reached. Whether to ask the bootstrap servers instead.
+    /// Handles that no known broker can be reached. Returns whether to use the bootstrap servers instead.
     pub(crate) fn handle_unreachable(&mut self) -> bool {
         let rebootstrap = self.recovery == MetadataRecovery::Rebootstrap && self.cache.brokers().len() > 0;
         if rebootstrap {
@@ -191,7 +191,7 @@ impl Refresher {
         rebootstrap
     }
 
-    /// The request that is to be sent now.
+    /// Returns the request to send now.
     pub(crate) fn poll_request(&mut self, now_ms: i64) -> Option<MetadataCall> {
         if self.poll_timeout()? > now_ms {
             return None;
@@ -204,7 +204,7 @@ impl Refresher {
         self.calls += 1;
         self.in_flight = Some(InFlight {
             id: self.calls,
-            wanted_version: self.wanted_version,
+            selection_version: self.selection_version,
         });
         Some(MetadataCall {
             id: self.calls,
@@ -213,7 +213,7 @@ impl Refresher {
         })
     }
 
-    /// When the next request is due; `None` while one is in flight.
+    /// The time of the next request; `None` while one is in flight.
     pub(crate) fn poll_timeout(&self) -> Option<i64> {
         if self.in_flight.is_some() {
             return None;
@@ -225,7 +225,7 @@ impl Refresher {
         Some(due_ms.max(self.not_before_ms))
     }
 
-    /// Takes the answer and its version, or why there is none. Whether the cache has changed.
+    /// Handles a response with its version, or the error. Returns whether the cache has changed.
     pub(crate) fn handle_response(
         &mut self,
         now_ms: i64,
@@ -250,39 +250,39 @@ impl Refresher {
     }
 
     fn handle_success(&mut self, now_ms: i64, in_flight: &InFlight, version: i16, response: &MetadataResponse) {
-        let wanted = &self.wanted;
-        let learned = Arc::make_mut(&mut self.cache).update(response, version, |name, id| match wanted {
-            Wanted::All => false,
-            Wanted::Topics(topics) => topics.contains(name),
-            Wanted::Ids(ids) => id.is_some_and(|id| ids.contains(&id)),
+        let selection = &self.selection;
+        let change = Arc::make_mut(&mut self.cache).update(response, version, |name, id| match selection {
+            TopicSelection::All => false,
+            TopicSelection::Topics(topics) => topics.contains(name),
+            TopicSelection::Ids(ids) => id.is_some_and(|id| ids.contains(&id)),
         });
         let aged = self
             .success_ms
             .is_none_or(|success_ms| success_ms.saturating_add(self.max_age_ms) <= now_ms);
-        self.equivalent = match learned.progress || aged {
+        self.equivalent = match change.progress || aged {
             true => 0,
             false => self.equivalent.saturating_add(1),
         };
-        let newer_wanted = in_flight.wanted_version < self.wanted_version;
-        self.needed = learned.stale || newer_wanted;
+        let newer_selection = in_flight.selection_version < self.selection_version;
+        self.needed = change.stale || newer_selection;
         self.success_ms = Some(now_ms);
         self.failures = 0;
         self.trying_since_ms = None;
-        self.trouble = None;
-        self.not_before_ms = if newer_wanted {
+        self.last_error = None;
+        self.not_before_ms = if newer_selection {
             i64::MIN
         } else {
-            now_ms.saturating_add(self.backoff.step(self.equivalent.saturating_sub(1), &mut self.random))
+            now_ms.saturating_add(self.backoff.after_ms(self.equivalent.max(1), &mut self.random))
         };
     }
 
     fn handle_failure(&mut self, now_ms: i64, error: MetadataError) -> bool {
-        let told = error == MetadataError::Refused(ErrorCode::RebootstrapRequired);
-        let rebootstrap = told && self.recovery == MetadataRecovery::Rebootstrap;
+        let is_required = error == MetadataError::Refused(ErrorCode::RebootstrapRequired);
+        let rebootstrap = is_required && self.recovery == MetadataRecovery::Rebootstrap;
         self.needed = true;
         self.failures = self.failures.saturating_add(1);
-        self.not_before_ms = now_ms.saturating_add(self.backoff.after(self.failures, &mut self.random));
-        self.trouble = Some(error);
+        self.not_before_ms = now_ms.saturating_add(self.backoff.after_ms(self.failures, &mut self.random));
+        self.last_error = Some(error);
         if rebootstrap {
             self.rebootstrap();
         }
@@ -292,28 +292,28 @@ impl Refresher {
     fn rebootstrap(&mut self) {
         self.needed = true;
         if self.cache.brokers().len() > 0 {
-            tracing::info!("beginning again with the bootstrap servers");
+            tracing::info!(event = "rebootstrap", "using the bootstrap servers again");
             Arc::make_mut(&mut self.cache).forget_brokers();
         }
     }
 
     fn request(&self) -> MetadataRequest {
-        let topics = match &self.wanted {
-            Wanted::All => None,
-            Wanted::Topics(names) => Some(names.iter().map(by_name).collect()),
-            Wanted::Ids(ids) => Some(ids.iter().map(by_id).collect()),
+        let topics = match &self.selection {
+            TopicSelection::All => None,
+            TopicSelection::Topics(names) => Some(names.iter().map(by_name).collect()),
+            TopicSelection::Ids(ids) => Some(ids.iter().map(by_id).collect()),
         };
         MetadataRequest {
-            // Asking for all of them creates none.
-            allow_auto_topic_creation: self.allow_auto_create && matches!(self.wanted, Wanted::Topics(_)),
+            // A request for all topics creates none.
+            allow_auto_topic_creation: self.allow_auto_create && matches!(self.selection, TopicSelection::Topics(_)),
             topics,
             ..MetadataRequest::default()
         }
     }
 
     fn versions(&self) -> VersionRange {
-        match self.wanted {
-            Wanted::Ids(_) => VersionRange::new(versions::metadata::TOPIC_IDS, i16::MAX),
+        match self.selection {
+            TopicSelection::Ids(_) => VersionRange::new(versions::metadata::TOPIC_IDS, i16::MAX),
             _ => VersionRange::new(VERSION_MIN, i16::MAX),
         }
     }

@@ -43,7 +43,7 @@ impl NetworkMetrics {
         grown(&mut self.bytes_in, numbers.bytes_in, old.bytes_in);
         grown(&mut self.bytes_out, numbers.bytes_out, old.bytes_out);
         grown(&mut self.requests, numbers.requests, old.requests);
-        grown(&mut self.answers, numbers.answers, old.answers);
+        grown(&mut self.answers, numbers.responses, old.responses);
         grown(&mut self.connected, numbers.connections_made, old.connections_made);
         grown(
             &mut self.disconnected,
@@ -95,10 +95,10 @@ pub(super) fn write_node(out: &mut Writer, group: &'static str, node: &NodeNumbe
     out.tags.push(("node-id", id));
     let numbers = &node.numbers;
     out.counter(group, "request-total", numbers.requests as f64);
-    out.counter(group, "response-total", numbers.answers as f64);
+    out.counter(group, "response-total", numbers.responses as f64);
     out.counter(group, "outgoing-byte-total", numbers.bytes_out as f64);
     out.counter(group, "incoming-byte-total", numbers.bytes_in as f64);
-    let answers = numbers.answers as f64;
+    let answers = numbers.responses as f64;
     let latency_ms = numbers.latency_us_total as f64 / 1000.0 / answers;
     out.gauge(group, "request-latency-avg", latency_ms);
     out.gauge(group, "request-latency-max", numbers.latency_us_max as f64 / 1000.0);

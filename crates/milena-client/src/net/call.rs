@@ -1,4 +1,4 @@
-//! A request, from when it is handed over to when its callback has run.
+//! A request in flight: from the call until its callback has run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,14 +10,17 @@ use milena_wire::{
     message::{Request, VersionRange},
 };
 
-use super::{CallError, Endpoint, Throttled};
+use super::{
+    CallError, Endpoint, Throttled,
+    error::{RequestProblem, ResponseProblem},
+};
 
-/// How a request is sent.
+/// Options for sending a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SendOptions {
-    /// For waiting to be sent, and again for the answer; `None` is `request.timeout.ms`.
+    /// Limit for the wait in the queue, and again for the response; `None` is `request.timeout.ms`.
     pub(crate) timeout_ms: Option<i64>,
-    /// Versions that will do. Those of our own table and of the broker limit it further.
+    /// Acceptable versions. Our own table and the broker's limit them further.
     pub(crate) versions: VersionRange,
 }
 
@@ -49,50 +52,48 @@ impl SendOptions {
     }
 }
 
-/// What a broker answered.
+/// A decoded response.
 #[derive(Debug)]
-pub(crate) struct Answer<T> {
-    pub(crate) response: T,
-    /// The version that was agreed on.
+pub(crate) struct ApiResponse<T> {
+    pub(crate) body: T,
+    /// The version of the request and of its response.
     pub(crate) version: i16,
-    /// The length of the frame. As long as a slice of the response lives, so does a buffer of this size.
-    pub(crate) size: usize,
-    /// From handing the request to the socket to the whole answer.
+    /// From writing the request to the socket until the whole response was read.
     pub(crate) latency_us: u64,
 }
 
-/// A request of any kind. Its callback runs exactly once, whatever happens.
+/// A request of any API. Its callback runs exactly once, in every case.
 pub(super) trait Call: Send {
     fn api(&self) -> ApiKey;
 
     fn versions(&self) -> VersionRange;
 
-    /// Whether the broker will say anything.
-    fn expects_answer(&self) -> bool {
+    /// Whether the broker sends a response.
+    fn expects_response(&self) -> bool {
         true
     }
 
-    /// It is on its way, and there will be no answer.
+    /// Runs the callback of a request without a response, after it was queued for writing.
     fn sent(self: Box<Self>) {}
 
-    /// Makes the frame. It can be made once.
+    /// Encodes the frame. This works once.
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError>;
 
-    /// Reads the answer and runs the callback. Gives how long nothing may be sent, or why it could not be read.
-    fn answer(self: Box<Self>, answer: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError>;
+    /// Decodes the response and runs the callback. Returns the throttle time, or the problem with the response.
+    fn complete(self: Box<Self>, frame: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, ResponseProblem>;
 
     fn fail(self: Box<Self>, error: CallError);
 }
 
-/// `build` makes the request when its version is known.
+/// A request that `build` creates when its version is known.
 pub(super) fn call<R, B, F>(options: SendOptions, build: B, done: F) -> Box<dyn Call>
 where
     R: Request + 'static,
     R::Response: Throttled,
     B: FnOnce(i16) -> R + Send + 'static,
-    F: FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send + 'static,
 {
-    Box::new(Typed {
+    Box::new(TypedCall {
         versions: options.versions,
         version: 0,
         build: Some(build),
@@ -101,35 +102,35 @@ where
     })
 }
 
-/// A request that brokers do not answer: Produce with `acks=0`. `done` hears when it is on its way.
-pub(super) fn unanswered<R: Request + Send + 'static>(
+/// A request without a response: Produce with `acks=0`. `done` runs when it is queued for writing.
+pub(super) fn one_way<R: Request + Send + 'static>(
     options: SendOptions,
     request: R,
     done: impl FnOnce(Result<(), CallError>) + Send + 'static,
 ) -> Box<dyn Call> {
-    Box::new(Unanswered {
+    Box::new(OneWayCall {
         versions: options.versions,
         request,
         done: Some(done),
     })
 }
 
-struct Unanswered<R, F: FnOnce(Result<(), CallError>)> {
+struct OneWayCall<R: Request, F: FnOnce(Result<(), CallError>)> {
     versions: VersionRange,
     request: R,
     done: Option<F>,
 }
 
-impl<R, F: FnOnce(Result<(), CallError>)> Unanswered<R, F> {
+impl<R: Request, F: FnOnce(Result<(), CallError>)> OneWayCall<R, F> {
     fn finish(&mut self, result: Result<(), CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
-            tracing::error!("the handler of a request without an answer panicked");
+            tracing::error!(event = "callback_panicked", api = %R::KEY, "the callback of a one-way request panicked");
         }
     }
 }
 
-impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unanswered<R, F> {
+impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for OneWayCall<R, F> {
     fn api(&self) -> ApiKey {
         R::KEY
     }
@@ -138,7 +139,7 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unansw
         self.versions
     }
 
-    fn expects_answer(&self) -> bool {
+    fn expects_response(&self) -> bool {
         false
     }
 
@@ -148,19 +149,15 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unansw
 
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError> {
         frame::encode_request(&self.request, version, correlation_id, Some(client_id)).map_err(|error| {
-            let (api, why) = (R::KEY, error.to_string());
-            CallError::BadRequest { api, why }
+            let (api, problem) = (R::KEY, error.into());
+            CallError::EncodeFailed { api, problem }
         })
     }
 
-    fn answer(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, CallError> {
-        let error = CallError::BadAnswer {
-            address: address.clone(),
-            api: R::KEY,
-            why: "it is not to be answered".to_owned(),
-        };
-        self.finish(Err(error.clone()));
-        Err(error)
+    fn complete(mut self: Box<Self>, _: Bytes, _: u64, address: &Endpoint) -> Result<i64, ResponseProblem> {
+        let problem = ResponseProblem::NotExpected;
+        self.finish(Err(malformed::<R>(address, &problem)));
+        Err(problem)
     }
 
     fn fail(mut self: Box<Self>, error: CallError) {
@@ -168,16 +165,16 @@ impl<R: Request + Send, F: FnOnce(Result<(), CallError>) + Send> Call for Unansw
     }
 }
 
-impl<R, F: FnOnce(Result<(), CallError>)> Drop for Unanswered<R, F> {
+impl<R: Request, F: FnOnce(Result<(), CallError>)> Drop for OneWayCall<R, F> {
     fn drop(&mut self) {
         self.finish(Err(CallError::Closed));
     }
 }
 
-struct Typed<R, B, F>
+struct TypedCall<R, B, F>
 where
     R: Request,
-    F: FnOnce(Result<Answer<R::Response>, CallError>),
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
     versions: VersionRange,
     version: i16,
@@ -186,26 +183,26 @@ where
     request: std::marker::PhantomData<fn() -> R>,
 }
 
-impl<R, B, F> Typed<R, B, F>
+impl<R, B, F> TypedCall<R, B, F>
 where
     R: Request,
-    F: FnOnce(Result<Answer<R::Response>, CallError>),
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
-    /// A callback that panics must not take the connection with it, nor those whose requests wait there.
-    fn finish(&mut self, result: Result<Answer<R::Response>, CallError>) {
+    /// Runs the callback. A panic inside it must not end the connection, nor the other requests in flight.
+    fn finish(&mut self, result: Result<ApiResponse<R::Response>, CallError>) {
         let Some(done) = self.done.take() else { return };
         if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
-            tracing::error!(api = %R::KEY, "the handler of an answer panicked");
+            tracing::error!(event = "callback_panicked", api = %R::KEY, "the callback of a response panicked");
         }
     }
 }
 
-impl<R, B, F> Call for Typed<R, B, F>
+impl<R, B, F> Call for TypedCall<R, B, F>
 where
     R: Request,
     R::Response: Throttled,
     B: FnOnce(i16) -> R + Send,
-    F: FnOnce(Result<Answer<R::Response>, CallError>) + Send,
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send,
 {
     fn api(&self) -> ApiKey {
         R::KEY
@@ -216,38 +213,36 @@ where
     }
 
     fn encode(&mut self, version: i16, correlation_id: i32, client_id: &ByteString) -> Result<Frame, CallError> {
-        let bad = |why: String| CallError::BadRequest { api: R::KEY, why };
-        let build = self.build.take().ok_or_else(|| bad("it was sent before".to_owned()))?;
+        let failed = |problem| CallError::EncodeFailed { api: R::KEY, problem };
+        let build = self.build.take().ok_or_else(|| failed(RequestProblem::AlreadySent))?;
         self.version = version;
         let request = catch_unwind(AssertUnwindSafe(|| build(version)));
-        let request = request.map_err(|_| bad("making it panicked".to_owned()))?;
-        frame::encode_request(&request, version, correlation_id, Some(client_id))
-            .map_err(|error| bad(error.to_string()))
+        let request = request.map_err(|_| failed(RequestProblem::BuilderPanicked))?;
+        frame::encode_request(&request, version, correlation_id, Some(client_id)).map_err(|error| failed(error.into()))
     }
 
-    fn answer(mut self: Box<Self>, answer: Bytes, latency_us: u64, address: &Endpoint) -> Result<i64, CallError> {
-        match frame::decode_response::<R::Response>(&answer, self.version) {
-            Ok((_, response)) => {
-                let quiet_ms = response.quiet_ms(self.version);
-                let size = answer.len();
-                // Whoever is called shall be the only one to hold the buffer.
-                drop(answer);
-                self.finish(Ok(Answer {
-                    response,
+    fn complete(
+        mut self: Box<Self>,
+        frame: Bytes,
+        latency_us: u64,
+        address: &Endpoint,
+    ) -> Result<i64, ResponseProblem> {
+        match frame::decode_response::<R::Response>(&frame, self.version) {
+            Ok((_, body)) => {
+                let quiet_ms = body.quiet_ms(self.version);
+                // The callback is to hold the only reference to the buffer.
+                drop(frame);
+                self.finish(Ok(ApiResponse {
+                    body,
                     version: self.version,
-                    size,
                     latency_us,
                 }));
                 Ok(quiet_ms)
             }
             Err(error) => {
-                let error = CallError::BadAnswer {
-                    address: address.clone(),
-                    api: R::KEY,
-                    why: error.to_string(),
-                };
-                self.finish(Err(error.clone()));
-                Err(error)
+                let problem = ResponseProblem::Decode(error);
+                self.finish(Err(malformed::<R>(address, &problem)));
+                Err(problem)
             }
         }
     }
@@ -257,13 +252,21 @@ where
     }
 }
 
-impl<R, B, F> Drop for Typed<R, B, F>
+impl<R, B, F> Drop for TypedCall<R, B, F>
 where
     R: Request,
-    F: FnOnce(Result<Answer<R::Response>, CallError>),
+    F: FnOnce(Result<ApiResponse<R::Response>, CallError>),
 {
-    /// Whoever waits is told, even if the task of the connection is gone.
+    /// Runs the callback even if the task of the connection is gone.
     fn drop(&mut self) {
         self.finish(Err(CallError::Closed));
+    }
+}
+
+fn malformed<R: Request>(address: &Endpoint, problem: &ResponseProblem) -> CallError {
+    CallError::MalformedResponse {
+        address: address.clone(),
+        api: R::KEY,
+        problem: problem.clone(),
     }
 }

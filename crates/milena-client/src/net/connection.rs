@@ -1,4 +1,4 @@
-//! The handle of a connection, and what it shares with the connection's task.
+//! The handle of a connection, and the state that it shares with the connection's task.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use milena_wire::{message::Request, pool::BufferPool};
 use tokio::sync::oneshot;
 
 use super::{
-    Answer, BrokerVersions, CallError, ClientSettings, Endpoint, Numbers, SendOptions, Throttled,
+    ApiResponse, CallError, ClientSettings, Endpoint, SendOptions, Throttled,
     call::{self, Call},
     counters::Counters,
     failures::Failures,
@@ -22,34 +22,35 @@ use super::{
 };
 use crate::io::{self, Io};
 
-/// Requests that may wait for a connection at once.
+/// Most requests in the queue of one connection.
 const WAITING_MAX: usize = 1000;
 
-/// What a connection is for. The same node has one for each, so that a heartbeat never waits behind a long Fetch.
+/// The purpose of a connection. A node has one connection per role, so that a heartbeat never waits behind a long
+/// Fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     Data,
     Coordinator,
-    /// Records alone, on the application's own runtime (`milena.io`).
+    /// Records only, on the application's own runtime (`milena.io=runtime`).
     Records,
 }
 
-/// Whether a request would be sent at once.
+/// The state of a connection: whether a request would be sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// There is no connection; a request opens it.
+    /// Not connected; the next request connects.
     Unconnected,
     Connecting,
     Ready,
-    /// The last connection or attempt failed; the next one begins not before then, and only if it is needed.
+    /// The last connection or attempt failed. The next attempt starts at `until_ms` at the earliest, and only for a
+    /// request.
     BackingOff {
         until_ms: i64,
     },
     Closed,
 }
 
-/// A connection to one node in one role. It opens when it is needed, and again after it was lost. Clones are the same
-/// connection.
+/// A connection to one node in one role. It connects on demand, also after a loss. Clones share the connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {
     pub(super) link: Arc<Link>,
@@ -59,13 +60,14 @@ pub(crate) struct Connection {
 impl Connection {
     /// Sends a request. This never blocks.
     ///
-    /// `done` runs exactly once, on the thread of the connection, never inside this call: the caller may hold locks that
-    /// `done` takes. It may send again, on this connection too; that goes out before anything else is read.
+    /// `done` runs exactly once, on the thread of the connection, never inside this call: the caller may hold locks
+    /// that `done` takes. It may send again, also on this connection; that request is written before the next response
+    /// is read.
     pub(crate) fn send<R>(
         &self,
         request: R,
         options: SendOptions,
-        done: impl FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+        done: impl FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send + 'static,
     ) where
         R: Request + Send + 'static,
         R::Response: Throttled,
@@ -73,13 +75,13 @@ impl Connection {
         self.send_built(move |_| request, options, done);
     }
 
-    /// As [`Connection::send`], for a request whose form depends on the version: `build` gets it. It runs where `done`
-    /// runs, when the request is written.
+    /// As [`Connection::send`], for a request whose fields depend on the version. `build` receives the version; it runs
+    /// on the thread of the connection when the request is encoded.
     pub(crate) fn send_built<R>(
         &self,
         build: impl FnOnce(i16) -> R + Send + 'static,
         options: SendOptions,
-        done: impl FnOnce(Result<Answer<R::Response>, CallError>) + Send + 'static,
+        done: impl FnOnce(Result<ApiResponse<R::Response>, CallError>) + Send + 'static,
     ) where
         R: Request + 'static,
         R::Response: Throttled,
@@ -87,19 +89,19 @@ impl Connection {
         self.queue(options, call::call::<R, _, _>(options, build, done));
     }
 
-    /// Sends a request that brokers do not answer. `done` hears when it is on its way, or why it is not.
-    pub(crate) fn send_unanswered<R: Request + Send + 'static>(
+    /// Sends a request that has no response. `done` runs when it is queued for writing, or with the error.
+    pub(crate) fn send_one_way<R: Request + Send + 'static>(
         &self,
         request: R,
         options: SendOptions,
         done: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
-        self.queue(options, call::unanswered(options, request, done));
+        self.queue(options, call::one_way(options, request, done));
     }
 
     fn queue(&self, options: SendOptions, call: Box<dyn Call>) {
         let timeout_ms = options.timeout_ms.unwrap_or(self.common.settings.request_timeout_ms);
-        let queued = Queued {
+        let queued = QueuedCall {
             call,
             timeout_ms,
             deadline_ms: io::now_ms().saturating_add(timeout_ms),
@@ -109,23 +111,22 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::send`], for whoever can wait. When this is dropped the request goes its way, and its answer is
-    /// thrown away.
+    /// As [`Connection::send`], as a future. Dropping it does not cancel the request; the response is discarded then.
     pub(crate) fn call<R>(
         &self,
         request: R,
         options: SendOptions,
-    ) -> impl Future<Output = Result<Answer<R::Response>, CallError>> + Send + use<R>
+    ) -> impl Future<Output = Result<ApiResponse<R::Response>, CallError>> + Send + use<R>
     where
         R: Request + Send + 'static,
         R::Response: Throttled + Send,
     {
-        let (done, answer) = oneshot::channel();
+        let (done, response) = oneshot::channel();
         self.send(request, options, move |result| {
-            // Whoever asked may not want it any more.
+            // The caller may have dropped the future.
             let _ = done.send(result);
         });
-        async move { answer.await.unwrap_or(Err(CallError::Closed)) }
+        async move { response.await.unwrap_or(Err(CallError::Closed)) }
     }
 
     pub(crate) fn node_id(&self) -> i32 {
@@ -140,35 +141,26 @@ impl Connection {
         self.link.inbox().status
     }
 
-    /// Requests that wait or have no answer yet.
+    /// The number of requests in the queue and in flight.
     pub(crate) fn load(&self) -> usize {
         self.link.in_flight.load(Relaxed) + self.link.inbox().queued.len()
     }
-
-    /// What the broker said of itself when it was last connected to; `None` before that.
-    pub(crate) fn versions(&self) -> Option<Arc<BrokerVersions>> {
-        self.link.inbox().versions.clone()
-    }
-
-    pub(crate) fn numbers(&self) -> Numbers {
-        self.link.counters.read()
-    }
 }
 
-/// What all connections of a client share.
+/// State that all connections of a client share.
 pub(super) struct Common {
     pub(super) io: Io,
-    /// Where connections for records live, if not on the io thread.
+    /// The runtime of the connections that carry records, if not the io thread.
     pub(super) runtime: Option<Io>,
-    /// It has ended before the client.
+    /// Whether that runtime ended before the client.
     pub(super) is_runtime_gone: AtomicBool,
     pub(super) settings: Arc<ClientSettings>,
     pub(super) buffers: BufferPool,
     pub(super) totals: Counters,
     pub(super) features: Mutex<Features>,
-    /// Brokers that cannot be reached now.
+    /// The brokers that cannot be reached now.
     pub(super) failures: Failures,
-    /// Told the node whose connection was lost or could not be made.
+    /// Called with the id of a node whose connection was lost or could not be established.
     pub(super) on_lost: OnceLock<Box<dyn Fn(i32) + Send + Sync>>,
 }
 
@@ -180,7 +172,7 @@ impl std::fmt::Debug for Common {
     }
 }
 
-/// What the handles and the task of one connection share.
+/// State that the handles and the task of one connection share.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) node_id: i32,
@@ -193,15 +185,13 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 struct Inbox {
-    queued: VecDeque<Queued>,
-    /// Wakes the task.
+    queued: VecDeque<QueuedCall>,
     waker: Option<Waker>,
-    /// While it is awake it need not be woken: it looks here before it sleeps.
+    /// Whether the task must be woken. While it runs it checks the queue before it sleeps.
     asleep: bool,
     status: Status,
-    /// Why, when it is closed.
+    /// The error for new requests once the connection is closed.
     closed: Option<CallError>,
-    versions: Option<Arc<BrokerVersions>>,
 }
 
 impl Inbox {
@@ -213,13 +203,13 @@ impl Inbox {
     }
 }
 
-pub(super) struct Queued {
+pub(super) struct QueuedCall {
     pub(super) call: Box<dyn Call>,
     pub(super) timeout_ms: i64,
     pub(super) deadline_ms: i64,
 }
 
-impl std::fmt::Debug for Queued {
+impl std::fmt::Debug for QueuedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} until {}", self.call.api(), self.deadline_ms)
     }
@@ -227,8 +217,8 @@ impl std::fmt::Debug for Queued {
 
 /// Whether the task may sleep.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parked {
-    /// It may; the first request that waits does so until then.
+pub(super) enum ParkOutcome {
+    /// It may; the first request in the queue expires then.
     Asleep {
         deadline_ms: Option<i64>,
     },
@@ -251,12 +241,11 @@ impl Link {
                 asleep: false,
                 status: Status::Unconnected,
                 closed: None,
-                versions: None,
             }),
         }
     }
 
-    fn push(&self, queued: Queued) -> Result<(), (Queued, CallError)> {
+    fn push(&self, queued: QueuedCall) -> Result<(), (QueuedCall, CallError)> {
         let mut inbox = self.inbox();
         if let Some(error) = &inbox.closed {
             let error = error.clone();
@@ -272,8 +261,8 @@ impl Link {
         Ok(())
     }
 
-    /// The first request that waits. Whoever takes it is awake.
-    pub(super) fn pop(&self) -> Option<Queued> {
+    /// Removes the first request of the queue. The caller is the task, which is awake.
+    pub(super) fn pop(&self) -> Option<QueuedCall> {
         let mut inbox = self.inbox();
         inbox.asleep = false;
         inbox.queued.pop_front()
@@ -283,14 +272,14 @@ impl Link {
         !self.inbox().queued.is_empty()
     }
 
-    /// Whether there is nothing to do, and to be woken when there is. `can_send`: a waiting request is something to do.
-    pub(super) fn park(&self, cx: &Context<'_>, can_send: bool) -> Parked {
+    /// Registers the task to be woken, unless there is work. With `can_send`, a queued request is work.
+    pub(super) fn park(&self, cx: &Context<'_>, can_send: bool) -> ParkOutcome {
         let mut inbox = self.inbox();
         if let Some(error) = &inbox.closed {
-            return Parked::Closed(error.clone());
+            return ParkOutcome::Closed(error.clone());
         }
         if can_send && !inbox.queued.is_empty() {
-            return Parked::Work;
+            return ParkOutcome::Work;
         }
         match &mut inbox.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -298,20 +287,20 @@ impl Link {
         }
         inbox.asleep = true;
         let deadline_ms = inbox.queued.iter().map(|queued| queued.deadline_ms).min();
-        Parked::Asleep { deadline_ms }
+        ParkOutcome::Asleep { deadline_ms }
     }
 
     /// Waits until there is a request to send.
     pub(super) async fn work(&self) -> Result<(), CallError> {
         std::future::poll_fn(|cx| match self.park(cx, true) {
-            Parked::Asleep { .. } => Poll::Pending,
-            Parked::Work => Poll::Ready(Ok(())),
-            Parked::Closed(error) => Poll::Ready(Err(error)),
+            ParkOutcome::Asleep { .. } => Poll::Pending,
+            ParkOutcome::Work => Poll::Ready(Ok(())),
+            ParkOutcome::Closed(error) => Poll::Ready(Err(error)),
         })
         .await
     }
 
-    /// Fails the requests that have waited too long.
+    /// Fails the queued requests whose time is over.
     pub(super) fn expire(&self, now_ms: i64) {
         let mut late = Vec::new();
         let mut inbox = self.inbox();
@@ -338,7 +327,7 @@ impl Link {
         }
     }
 
-    /// Fails all requests that wait.
+    /// Fails all queued requests.
     pub(super) fn fail_waiting(&self, error: &CallError) {
         let waiting = std::mem::take(&mut self.inbox().queued);
         for queued in waiting {
@@ -353,17 +342,13 @@ impl Link {
         }
     }
 
-    pub(super) fn set_versions(&self, versions: Arc<BrokerVersions>) {
-        self.inbox().versions = Some(versions);
-    }
-
-    /// Whether nothing is connected and nothing waits.
+    /// Whether nothing is connected and the queue is empty.
     pub(super) fn is_unused(&self) -> bool {
         let inbox = self.inbox();
         !matches!(inbox.status, Status::Connecting | Status::Ready) && inbox.queued.is_empty()
     }
 
-    /// Ends the task. What waits or is in flight fails with `error`, where the task runs. Says whether it was open.
+    /// Ends the task, which fails all requests with `error`. Returns whether the connection was open.
     pub(super) fn close(&self, error: CallError) -> bool {
         let mut inbox = self.inbox();
         if inbox.closed.is_some() {
@@ -379,7 +364,7 @@ impl Link {
         self.inbox().closed.is_some()
     }
 
-    /// Nothing is left half done by a panic while the lock is held.
+    /// Poisoning is ignored: no change under the lock can be left half done by a panic.
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,6 +16,7 @@ use super::{
     CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
     connection::{Common, Link},
     counters::Counters,
+    error::DisconnectCause,
     failures::Failures,
     lifecycle,
     versions::Features,
@@ -25,7 +26,7 @@ use crate::{
     reachability::UnreachableBroker,
 };
 
-/// The connections of a client: one for each node and role. Clones are the same connections; they close with the last.
+/// The connections of a client: one per node and role. Clones share them; they close with the last clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
     inner: Arc<Inner>,
@@ -43,7 +44,7 @@ struct Links {
     closed: bool,
 }
 
-/// The numbers of one node in one role.
+/// The counters of one node in one role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodeNumbers {
     pub(crate) node_id: i32,
@@ -56,7 +57,7 @@ impl Connections {
         Self::with_runtime(io, None, settings)
     }
 
-    /// Connections for records live on `runtime`, if there is one.
+    /// With a `runtime`, the connections that carry records run on it.
     pub(crate) fn with_runtime(io: Io, runtime: Option<Io>, settings: Arc<ClientSettings>) -> Self {
         let common = Common {
             io,
@@ -77,21 +78,21 @@ impl Connections {
         }
     }
 
-    /// The connection to a node. Nothing is opened before the first request.
+    /// Returns the connection to a node. It connects with its first request.
     ///
-    /// It is cheap; ask for it whenever something is to be sent, as a node that has moved gets a new one.
+    /// This is cheap; call it for each request, because a node that has moved gets a new connection.
     pub(crate) fn node(&self, node_id: i32, role: Role, endpoint: &Endpoint) -> Connection {
         let mut links = self.inner.links();
         let found = links.by_node.get(&(node_id, role));
         let link = match found {
-            // One that is closed lived on a runtime that is gone, or all are.
+            // A closed one belongs to a runtime that has ended, unless all connections are closed.
             Some(link) if link.endpoint == *endpoint && !link.is_closed() => Arc::clone(link),
             _ => {
                 let link = self.inner.open(node_id, role, endpoint, links.closed);
                 if let Some(old) = links.by_node.insert((node_id, role), Arc::clone(&link)) {
                     old.close(CallError::Disconnected {
                         address: old.endpoint.clone(),
-                        why: format!("the broker has moved to {endpoint}"),
+                        cause: DisconnectCause::BrokerMoved { to: endpoint.clone() },
                     });
                 }
                 link
@@ -103,7 +104,7 @@ impl Connections {
         }
     }
 
-    /// The connection to a node that carries records.
+    /// Returns the connection to a node for records.
     pub(crate) fn records(&self, node_id: i32, endpoint: &Endpoint) -> Connection {
         let role = match self.inner.common.runtime {
             Some(_) => Role::Records,
@@ -112,7 +113,7 @@ impl Connections {
         self.node(node_id, role, endpoint)
     }
 
-    /// The connections to the bootstrap servers, whose nodes are not known yet: they have negative ids, from -1 on down.
+    /// The connections to the bootstrap servers. Their node ids are not known yet, so they have the ids -1, -2, ….
     pub(crate) fn bootstrap(&self) -> Vec<Connection> {
         let servers = self.inner.common.settings.bootstrap.iter();
         let ids = (i32::MIN..0).rev();
@@ -122,7 +123,7 @@ impl Connections {
             .collect()
     }
 
-    /// Forgets nodes that are not in the cluster any more, unless they are in use.
+    /// Closes the connections to nodes that have left the cluster, unless they are in use.
     pub(crate) fn retain(&self, node_ids: &BTreeSet<i32>) {
         let mut links = self.inner.links();
         links.by_node.retain(|&(node_id, _), link| {
@@ -130,7 +131,7 @@ impl Connections {
             if !keep {
                 link.close(CallError::Disconnected {
                     address: link.endpoint.clone(),
-                    why: "the broker has left the cluster".to_owned(),
+                    cause: DisconnectCause::BrokerRemoved,
                 });
             }
             keep
@@ -140,20 +141,19 @@ impl Connections {
         self.inner.common.failures.retain(|address| addresses.contains(address));
     }
 
-    /// The brokers and bootstrap servers whose last connection attempt failed.
     pub(crate) fn unreachable(&self) -> Vec<UnreachableBroker> {
         self.inner.common.failures.current(now_ms())
     }
 
-    /// The features of the cluster, as the broker with the newest knowledge told.
+    /// The finalized features of the cluster, from the broker with the highest features epoch.
     pub(crate) fn features(&self) -> Features {
         self.inner.common.features().clone()
     }
 
-    /// Calls `on_lost` on the io thread with the id of a node whose connection was lost or could not be made; not when it
-    /// was idle or closed. Only the first who asks is told.
+    /// Calls `on_lost` on the io thread with the id of a node whose connection was lost or could not be established.
+    /// Idle and closed connections do not count. Only the first observer is kept.
     pub(crate) fn watch_losses(&self, on_lost: impl Fn(i32) + Send + Sync + 'static) {
-        // A second one is refused.
+        // A second observer is ignored.
         let _ = self.inner.common.on_lost.set(Box::new(on_lost));
     }
 
@@ -165,12 +165,12 @@ impl Connections {
         &self.inner.common.io
     }
 
-    /// What all connections together have done, those that are gone included.
+    /// The counters of all connections, including closed ones.
     pub(crate) fn numbers(&self) -> Numbers {
         self.inner.common.totals.read()
     }
 
-    /// Requests without an answer.
+    /// The number of requests in flight.
     pub(crate) fn in_flight(&self) -> usize {
         let links = self.inner.links();
         links.by_node.values().map(|link| link.in_flight.load(Relaxed)).sum()
@@ -186,8 +186,8 @@ impl Connections {
         numbers.collect()
     }
 
-    /// Closes all connections, now and for ever. Requests without an answer fail as [`CallError::Closed`], on the io
-    /// thread. This does not wait.
+    /// Closes all connections for good, without waiting. Requests in flight fail with [`CallError::Closed`] on the io
+    /// thread.
     pub(crate) fn close(&self) {
         self.inner.close();
     }
@@ -230,7 +230,8 @@ impl Drop for Inner {
 }
 
 impl Common {
-    /// Where the tasks of connections run. Records move to the io thread when their runtime is gone.
+    /// The thread or runtime of the tasks of a role. Record connections move to the io thread when their runtime has
+    /// ended.
     fn home(&self, role: Role) -> &Io {
         let runtime = self.runtime.as_ref().filter(|_| role == Role::Records);
         runtime

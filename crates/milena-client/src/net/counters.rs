@@ -1,14 +1,14 @@
-//! Numbers for metrics.
+//! Network counters for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a connection, or all of a client's, have done. Written once for each request, never for each record.
+/// Counters of one connection, or of all connections of a client. Updated per request, never per record.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     requests: AtomicU64,
-    answers: AtomicU64,
+    responses: AtomicU64,
     latency_us_total: AtomicU64,
     latency_us_max: AtomicU64,
     throttled_ms: AtomicU64,
@@ -24,7 +24,7 @@ impl Counters {
     }
 
     pub(super) fn received(&self, bytes: usize, latency_us: u64) {
-        self.answers.fetch_add(1, Relaxed);
+        self.responses.fetch_add(1, Relaxed);
         self.bytes_in.fetch_add(bytes as u64, Relaxed);
         self.latency_us_total.fetch_add(latency_us, Relaxed);
         self.latency_us_max.fetch_max(latency_us, Relaxed);
@@ -51,7 +51,7 @@ impl Counters {
             bytes_in: self.bytes_in.load(Relaxed),
             bytes_out: self.bytes_out.load(Relaxed),
             requests: self.requests.load(Relaxed),
-            answers: self.answers.load(Relaxed),
+            responses: self.responses.load(Relaxed),
             latency_us_total: self.latency_us_total.load(Relaxed),
             latency_us_max: self.latency_us_max.load(Relaxed),
             throttled_ms: self.throttled_ms.load(Relaxed),
@@ -62,22 +62,22 @@ impl Counters {
     }
 }
 
-/// The numbers at one moment. All of them only grow.
+/// A snapshot of [`Counters`]. All values only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Numbers {
-    /// Whole answers, with their lengths.
+    /// Bytes of responses, with their length fields.
     pub(crate) bytes_in: u64,
-    /// Whole requests, with their lengths.
+    /// Bytes of requests, with their length fields.
     pub(crate) bytes_out: u64,
     pub(crate) requests: u64,
-    pub(crate) answers: u64,
-    /// From handing a request to the socket to its whole answer, over all answers.
+    pub(crate) responses: u64,
+    /// Sum over all responses, from writing the request to the socket until the whole response was read.
     pub(crate) latency_us_total: u64,
     pub(crate) latency_us_max: u64,
-    /// How long brokers told the client to be quiet.
+    /// Time for which brokers asked the client not to send.
     pub(crate) throttled_ms: u64,
     pub(crate) connections_made: u64,
     pub(crate) connections_closed: u64,
-    /// Attempts that did not lead to a connection.
+    /// Failed connection attempts.
     pub(crate) connections_failed: u64,
 }

@@ -1,8 +1,8 @@
-//! Making a connection: names, addresses, socket options.
+//! TCP connections: host name look-up, addresses, socket options.
 
 use std::{
     io::{self, IoSlice},
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -14,56 +14,47 @@ use tokio::{
     time::timeout,
 };
 
-use super::{ClientSettings, Endpoint, failures::ConnectFailure};
-use crate::reachability::FailureCause;
+use super::{
+    ClientSettings, Endpoint,
+    error::{AddressError, AddressFailure, ConnectError, SystemError},
+};
 
-/// What bytes travel through. Encryption and logging in get a kind of their own here.
+/// The byte stream of a connection. TLS becomes a variant here; authentication is in `auth`.
 #[derive(Debug)]
 pub(super) enum Transport {
     Plain(TcpStream),
 }
 
-/// Connects to the first address of the endpoint that answers. Each gets `timeout_ms`, and so does the look-up.
+/// Connects to the first address of the endpoint that accepts. The look-up and each address have `timeout_ms`.
 pub(super) async fn dial(
     endpoint: &Endpoint,
     settings: &ClientSettings,
     timeout_ms: i64,
-) -> Result<Transport, ConnectFailure> {
+) -> Result<Transport, ConnectError> {
     let limit = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
-    let late = |_| ConnectFailure::new(FailureCause::TimedOut, format!("no answer within {timeout_ms} ms"));
-    let unknown = |error: io::Error| ConnectFailure::new(FailureCause::NameUnknown, error.to_string());
     let addresses = timeout(limit, lookup_host((&*endpoint.host, endpoint.port))).await;
-    let addresses = addresses
-        .map_err(late)
-        .and_then(|found| found.map_err(unknown))
-        .map_err(|failure| ConnectFailure {
-            reason: format!("its name cannot be looked up: {}", failure.reason),
-            ..failure
-        })?;
-    // An address that stands for itself need not be named twice.
-    let is_address = endpoint.host.parse::<IpAddr>().is_ok();
-    let mut reasons = Vec::new();
-    let mut cause = FailureCause::NameUnknown;
+    let addresses = addresses.map_err(|_| ConnectError::ResolveTimedOut { timeout_ms })?;
+    let addresses = addresses.map_err(|error| ConnectError::Resolve(error.into()))?;
+    let mut attempts = Vec::new();
     for address in addresses {
         let connected = timeout(limit, connect(address, settings)).await;
-        match connected
-            .map_err(late)
-            .and_then(|made| made.map_err(|error| ConnectFailure::of_connect(&error)))
-        {
-            Ok(stream) => return Ok(Transport::Plain(stream)),
-            Err(failure) => {
-                cause = failure.cause;
-                reasons.push(match is_address {
-                    true => failure.reason,
-                    false => format!("{}: {}", address.ip(), failure.reason),
-                });
-            }
-        }
+        let error = match connected {
+            Ok(Ok(stream)) => return Ok(Transport::Plain(stream)),
+            Ok(Err(error)) => AddressError::System(SystemError::from(error)),
+            Err(_) => AddressError::TimedOut { timeout_ms },
+        };
+        attempts.push(AddressFailure {
+            address: address.ip(),
+            error,
+        });
     }
-    if reasons.is_empty() {
-        return Err(ConnectFailure::new(cause, "its name has no address"));
+    if attempts.is_empty() {
+        return Err(ConnectError::NoAddress);
     }
-    Err(ConnectFailure::new(cause, reasons.join("; ")))
+    Err(ConnectError::Connect {
+        host: endpoint.host.clone(),
+        attempts,
+    })
 }
 
 async fn connect(address: SocketAddr, settings: &ClientSettings) -> io::Result<TcpStream> {
@@ -72,7 +63,7 @@ async fn connect(address: SocketAddr, settings: &ClientSettings) -> io::Result<T
     } else {
         TcpSocket::new_v6()?
     };
-    // A negative size leaves it to the operating system.
+    // A negative size means the default of the operating system.
     if let Ok(size) = u32::try_from(settings.send_buffer_bytes) {
         socket.set_send_buffer_size(size)?;
     }
@@ -81,7 +72,7 @@ async fn connect(address: SocketAddr, settings: &ClientSettings) -> io::Result<T
     }
     socket.set_keepalive(true)?;
     let stream = socket.connect(address).await?;
-    // Where nobody listens on a local port, the system may give the socket that same port and connect it to itself.
+    // Without a listener on a local port, the system may choose that same port for the socket and connect it to itself.
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }

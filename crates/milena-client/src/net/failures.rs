@@ -1,56 +1,15 @@
-//! Connection failures: what they are called, and the log lines about them.
+//! Log lines about brokers that cannot be reached.
 
 use std::{
-    io,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::{Endpoint, receive::ReceiveError};
+use super::Endpoint;
 use crate::{
     outages::{Failure, Outages},
     reachability::{FailureCause, UnreachableBroker},
 };
-
-/// A reason for which there is no connection, or none any more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ConnectFailure {
-    pub(super) cause: FailureCause,
-    pub(super) reason: String,
-}
-
-impl ConnectFailure {
-    pub(super) fn new(cause: FailureCause, reason: impl Into<String>) -> Self {
-        Self {
-            cause,
-            reason: reason.into(),
-        }
-    }
-
-    /// A failed connect of the operating system.
-    pub(super) fn of_connect(error: &io::Error) -> Self {
-        let cause = match error.kind() {
-            io::ErrorKind::ConnectionRefused => FailureCause::Refused,
-            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => FailureCause::NoRoute,
-            io::ErrorKind::TimedOut => FailureCause::TimedOut,
-            _ => FailureCause::Other,
-        };
-        Self::new(cause, error.to_string())
-    }
-
-    /// A failure to read before both sides had agreed on versions.
-    pub(super) fn of_handshake(error: &ReceiveError) -> Self {
-        let cause = match error {
-            ReceiveError::Frame(_) | ReceiveError::Tls => FailureCause::WrongProtocol,
-            ReceiveError::Eof | ReceiveError::EofInside | ReceiveError::Io(_) => FailureCause::ClosedInHandshake,
-        };
-        let reason = match cause {
-            FailureCause::ClosedInHandshake => format!("{error} during the handshake"),
-            _ => error.to_string(),
-        };
-        Self::new(cause, reason)
-    }
-}
 
 /// The brokers of one client that fail now. Connections of all roles to the same address count as one.
 #[derive(Debug, Default)]
@@ -58,43 +17,57 @@ pub(super) struct Failures {
     outages: Mutex<Outages<Endpoint, FailureCause>>,
 }
 
+/// The broker that a log line is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FailureSubject<'a> {
+    pub(super) client: &'a str,
+    pub(super) node_id: i32,
+    pub(super) address: &'a Endpoint,
+}
+
+impl FailureSubject<'_> {
+    /// `None` for a bootstrap server, whose node id is not known.
+    fn node(&self) -> Option<i32> {
+        Some(self.node_id).filter(|id| *id >= 0)
+    }
+}
+
 impl Failures {
-    pub(super) fn handle_failure(&self, now_ms: i64, client: &str, node_id: i32, at: &Endpoint, why: ConnectFailure) {
-        let ConnectFailure { cause, reason } = why;
+    pub(super) fn handle_failure(&self, now_ms: i64, subject: FailureSubject<'_>, cause: FailureCause, reason: String) {
         let failure = Failure {
             cause,
             reason: reason.clone(),
             grace_ms: 0,
         };
-        let Some(warning) = self.outages().handle_failure(now_ms, at, failure) else {
+        let address = subject.address;
+        let Some(warning) = self.outages().handle_failure(now_ms, address, failure) else {
             return;
         };
-        let node = (node_id >= 0).then_some(node_id);
         tracing::warn!(
             event = "broker_unreachable",
-            client,
-            node,
-            address = %at,
+            client = subject.client,
+            node = subject.node(),
+            address = %address,
             cause = cause.as_str(),
             failures = warning.failures,
             unreachable_ms = warning.for_ms,
-            "cannot reach broker {at}: {reason}; trying again"
+            "cannot reach broker {address}: {reason}; retrying"
         );
     }
 
-    pub(super) fn handle_connected(&self, now_ms: i64, client: &str, node_id: i32, at: &Endpoint) {
-        let Some(recovery) = self.outages().handle_success(now_ms, at) else {
+    pub(super) fn handle_connected(&self, now_ms: i64, subject: FailureSubject<'_>) {
+        let address = subject.address;
+        let Some(recovery) = self.outages().handle_success(now_ms, address) else {
             return;
         };
-        let node = (node_id >= 0).then_some(node_id);
         tracing::info!(
             event = "broker_reachable",
-            client,
-            node,
-            address = %at,
+            client = subject.client,
+            node = subject.node(),
+            address = %address,
             failures = recovery.failures,
             unreachable_ms = recovery.for_ms,
-            "broker {at} is reachable again after {} ms",
+            "broker {address} is reachable again after {} ms",
             recovery.for_ms
         );
     }

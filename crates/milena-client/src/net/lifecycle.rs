@@ -1,4 +1,4 @@
-//! The task of a connection: it waits for requests, connects, serves, and after a loss begins again.
+//! The task of a connection: waits for requests, connects, serves, and reconnects after a loss.
 
 use std::{
     future::{Future, poll_fn},
@@ -7,21 +7,22 @@ use std::{
     task::{Poll, ready},
 };
 
-use milena_machines::Random;
+use milena_machines::{Random, backoff::Backoff};
 
 use super::{
-    Backoff, CallError, Status,
-    connection::{Common, Link, Parked},
+    CallError, Status,
+    connection::{Common, Link, ParkOutcome},
     dial::dial,
-    failures::ConnectFailure,
-    session::{End, Session},
+    error::{ConnectError, DisconnectCause},
+    established::{ConnectionEnd, EstablishedConnection},
+    failures::FailureSubject,
 };
 use crate::{
     io::{instant, now_ms},
     reachability::FailureCause,
 };
 
-/// Runs until the link is closed. Without it the link is closed too, also if it never ran.
+/// Runs until the link is closed. Dropping the future closes the link too, even if it was never polled.
 pub(super) fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) -> impl Future<Output = ()> + Send {
     let settings = &common.settings;
     let mut lifecycle = Lifecycle {
@@ -39,7 +40,7 @@ pub(super) fn run(link: Arc<Link>, common: Arc<Common>, seed: u64) -> impl Futur
     };
     async move {
         let error = loop {
-            if let Err(error) = lifecycle.turn().await {
+            if let Err(error) = lifecycle.run_once().await {
                 break error;
             }
         };
@@ -53,44 +54,44 @@ struct Lifecycle {
     reconnect: Backoff,
     setup: Backoff,
     random: Random,
-    /// In a row.
+    /// Consecutive losses and failed attempts.
     losses: u32,
     setups_failed: u32,
     not_before_ms: i64,
 }
 
 impl Lifecycle {
-    /// From no connection to no connection. The error ends it all.
-    async fn turn(&mut self) -> Result<(), CallError> {
+    /// Waits for work, connects and serves until the connection ends. An error ends the task.
+    async fn run_once(&mut self) -> Result<(), CallError> {
         self.link.work().await?;
         while_waiting(&self.link, tokio::time::sleep_until(instant(self.not_before_ms))).await?;
         if !self.link.has_waiting() {
-            // Those who asked have all given up.
+            // All queued requests have expired.
             return Ok(());
         }
         self.link.set_status(Status::Connecting);
         let connecting = connect(
             &self.link,
             &self.common,
-            self.setup.step(self.setups_failed, &mut self.random),
+            self.setup
+                .after_ms(self.setups_failed.saturating_add(1), &mut self.random),
         );
-        let mut session = match while_waiting(&self.link, connecting).await? {
-            Ok(session) => session,
-            Err(failure) => {
-                self.handle_connect_failure(failure);
+        let mut connection = match while_waiting(&self.link, connecting).await? {
+            Ok(connection) => connection,
+            Err(error) => {
+                self.handle_connect_failure(error);
                 return Ok(());
             }
         };
         self.losses = 0;
         self.setups_failed = 0;
-        self.handle_connected(&session);
-        let end = session.serve().await;
-        self.handle_end(session, end)
+        self.handle_connected(&connection);
+        let end = connection.serve().await;
+        self.handle_end(connection, end)
     }
 
-    fn handle_connected(&self, session: &Session) {
-        let versions = Arc::clone(session.versions());
-        let features = versions.features();
+    fn handle_connected(&self, connection: &EstablishedConnection) {
+        let features = connection.versions().features();
         let mut newest = self.common.features();
         if features.epoch > newest.epoch {
             newest.clone_from(features);
@@ -99,83 +100,86 @@ impl Lifecycle {
         for counters in [&self.link.counters, &self.common.totals] {
             counters.connected();
         }
-        self.link.set_versions(versions);
-        let client = &self.common.settings.client_id;
         let failures = &self.common.failures;
-        failures.handle_connected(now_ms(), client, self.link.node_id, &self.link.endpoint);
+        failures.handle_connected(now_ms(), self.subject());
         self.link.set_status(Status::Ready);
     }
 
-    fn handle_connect_failure(&mut self, failure: ConnectFailure) {
+    fn handle_connect_failure(&mut self, error: ConnectError) {
         self.setups_failed = self.setups_failed.saturating_add(1);
         for counters in [&self.link.counters, &self.common.totals] {
             counters.connect_failed();
         }
         self.back_off();
+        self.note_failure(error.cause(), error.to_string());
         let error = CallError::ConnectFailed {
             address: self.link.endpoint.clone(),
-            why: failure.reason.clone(),
+            error,
         };
-        tracing::debug!(node = self.link.node_id, %error, "no connection");
-        self.note_failure(failure);
+        tracing::debug!(event = "connect_failed", node = self.link.node_id, %error, "cannot connect");
         self.link.fail_waiting(&error);
         self.common.lost(self.link.node_id);
     }
 
-    fn handle_end(&mut self, session: Session, end: End) -> Result<(), CallError> {
+    fn handle_end(&mut self, connection: EstablishedConnection, end: ConnectionEnd) -> Result<(), CallError> {
         for counters in [&self.link.counters, &self.common.totals] {
             counters.closed();
         }
         match end {
-            End::Idle => {
+            ConnectionEnd::Idle => {
                 self.link.set_status(Status::Unconnected);
                 Ok(())
             }
-            End::Lost(failure) => {
+            ConnectionEnd::Lost(cause) => {
                 self.back_off();
+                // Brokers may close connections that have nothing in flight.
+                if connection.has_in_flight() || cause.cause() != FailureCause::Disconnected {
+                    self.note_failure(cause.cause(), cause.to_string());
+                }
                 let error = CallError::Disconnected {
                     address: self.link.endpoint.clone(),
-                    why: failure.reason.clone(),
+                    cause,
                 };
-                tracing::debug!(node = self.link.node_id, %error, "connection closed");
-                // Brokers may close connections that nothing waits for.
-                if session.is_waited_for() || failure.cause != FailureCause::Disconnected {
-                    self.note_failure(failure);
-                }
-                session.fail_in_flight(&error);
+                tracing::debug!(event = "disconnected", node = self.link.node_id, %error, "connection lost");
+                connection.fail_in_flight(&error);
                 self.common.lost(self.link.node_id);
                 Ok(())
             }
-            End::Closed(error) => {
-                session.fail_in_flight(&error);
+            ConnectionEnd::Closed(error) => {
+                connection.fail_in_flight(&error);
                 Err(error)
             }
         }
     }
 
-    fn note_failure(&self, failure: ConnectFailure) {
-        let client = &self.common.settings.client_id;
-        let (node_id, endpoint) = (self.link.node_id, &self.link.endpoint);
+    fn note_failure(&self, cause: FailureCause, reason: String) {
         let failures = &self.common.failures;
-        failures.handle_failure(now_ms(), client, node_id, endpoint, failure);
+        failures.handle_failure(now_ms(), self.subject(), cause, reason);
+    }
+
+    fn subject(&self) -> FailureSubject<'_> {
+        FailureSubject {
+            client: &self.common.settings.client_id,
+            node_id: self.link.node_id,
+            address: &self.link.endpoint,
+        }
     }
 
     fn back_off(&mut self) {
         self.losses = self.losses.saturating_add(1);
-        self.not_before_ms = now_ms().saturating_add(self.reconnect.after(self.losses, &mut self.random));
+        self.not_before_ms = now_ms().saturating_add(self.reconnect.after_ms(self.losses, &mut self.random));
         self.link.set_status(Status::BackingOff {
             until_ms: self.not_before_ms,
         });
     }
 }
 
-/// A runtime that ends takes its tasks with it, wherever they are.
+/// The end of a runtime drops its tasks at any await point.
 impl Drop for Lifecycle {
     fn drop(&mut self) {
         let gone = CallError::Disconnected {
             address: self.link.endpoint.clone(),
-            why: "the tokio runtime that it was on has ended; the next connection lives on a thread of its own"
-                .to_owned(),
+            cause: DisconnectCause::RuntimeEnded,
         };
         if self.link.close(gone.clone()) {
             self.common.is_runtime_gone.store(true, Relaxed);
@@ -184,12 +188,16 @@ impl Drop for Lifecycle {
     }
 }
 
-async fn connect(link: &Arc<Link>, common: &Arc<Common>, timeout_ms: i64) -> Result<Session, ConnectFailure> {
+async fn connect(
+    link: &Arc<Link>,
+    common: &Arc<Common>,
+    timeout_ms: i64,
+) -> Result<EstablishedConnection, ConnectError> {
     let transport = dial(&link.endpoint, &common.settings, timeout_ms).await?;
-    Session::begin(Arc::clone(link), Arc::clone(common), transport).await
+    EstablishedConnection::begin(Arc::clone(link), Arc::clone(common), transport).await
 }
 
-/// Waits for `future`. Meanwhile requests fail whose time is over, and it ends when the link is closed.
+/// Waits for `future`. Meanwhile queued requests may expire, and closing the link ends the wait.
 async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, CallError> {
     let mut future = pin!(future);
     let mut timer = pin!(tokio::time::sleep_until(instant(i64::MAX)));
@@ -199,9 +207,9 @@ async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, C
                 return Poll::Ready(Ok(output));
             }
             let deadline_ms = match link.park(cx, false) {
-                Parked::Closed(error) => return Poll::Ready(Err(error)),
-                Parked::Work => continue,
-                Parked::Asleep { deadline_ms } => deadline_ms,
+                ParkOutcome::Closed(error) => return Poll::Ready(Err(error)),
+                ParkOutcome::Work => continue,
+                ParkOutcome::Asleep { deadline_ms } => deadline_ms,
             };
             timer.as_mut().reset(instant(deadline_ms.unwrap_or(i64::MAX)));
             ready!(timer.as_mut().poll(cx));

@@ -1,20 +1,21 @@
 //! Connections to brokers.
 //!
-//! [`Connections`] has a [`Connection`] for each node and role, opened when it is first needed. Each is a task on the io
-//! thread that owns its socket. Requests are pipelined; their answers come in order and are handed to the callbacks on
-//! that same thread, so that the callback of a Fetch can send the next one before anything else happens.
+//! [`Connections`] has a [`Connection`] for each node and role, opened with its first request. Each is a task on the io
+//! thread that owns its socket. Requests are pipelined; responses come in order and run their callbacks on that same
+//! thread, so that the callback of a Fetch can send the next one before anything else happens.
 
-mod backoff;
+mod auth;
 mod call;
 mod connection;
 mod connections;
 mod counters;
 mod dial;
 mod error;
+mod established;
 mod failures;
+mod handshake;
 mod lifecycle;
 mod receive;
-mod session;
 mod settings;
 mod throttle;
 mod versions;
@@ -22,16 +23,13 @@ mod versions;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use backoff::Backoff;
-pub(crate) use call::{Answer, SendOptions};
+pub(crate) use call::{ApiResponse, SendOptions};
 pub(crate) use connection::{Connection, Role, Status};
-#[allow(
-    unused_imports,
-    reason = "made for all clients; the producer and the admin client need the rest"
-)]
 pub(crate) use connections::{Connections, NodeNumbers};
 pub(crate) use counters::Numbers;
 pub(crate) use error::CallError;
+#[cfg(test)]
+pub(crate) use error::{DisconnectCause, RequestProblem};
 pub(crate) use settings::{ClientSettings, Endpoint, client_settings};
 pub(crate) use throttle::Throttled;
 pub(crate) use versions::BrokerVersions;

@@ -1,7 +1,7 @@
-//! Answers cut from a stream of bytes.
+//! Response frames, cut from a byte stream.
 //!
-//! A small answer comes with one read and is copied out of it. A large one is read into a buffer of its own, straight
-//! from the socket, as much at once as there is.
+//! A small frame arrives with one read and is copied out of it. A large one is read straight from the socket into a
+//! buffer of its own.
 
 use std::{
     pin::pin,
@@ -10,40 +10,28 @@ use std::{
 
 use bytes::{BufMut, Bytes};
 use milena_wire::{
-    frame::{FrameError, LENGTH_SIZE, frame_length},
+    frame::{LENGTH_SIZE, frame_length},
     pool::{BufferPool, PooledBuffer},
 };
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once while nothing is known of the next answer. What a large one has in it is copied.
-const READ_AHEAD: usize = 4 << 10;
-/// Answers below this have memory of their own size: the pool could give them a buffer that is much larger.
-const POOLED_FROM: usize = 32 << 10;
+use super::error::ReceiveError;
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReceiveError {
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    #[error("it speaks TLS, and we were told to speak plain text; set security.protocol to SSL or SASL_SSL")]
-    Tls,
-    #[error("it closed the connection")]
-    Eof,
-    #[error("it closed the connection in the middle of an answer")]
-    EofInside,
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
+/// Bytes to read at once before the length of the next frame is known. The part of a large frame in them is copied.
+const READ_AHEAD: usize = 4 << 10;
+/// Frames below this size get memory of their own: a pooled buffer could be much larger.
+const POOLED_FROM: usize = 32 << 10;
 
 #[derive(Debug)]
 pub(super) struct FrameReader {
     length_max: usize,
     pool: BufferPool,
-    /// Keeps nothing.
+    /// For small frames; it keeps no buffers.
     unpooled: BufferPool,
-    /// What was read and is not yet part of an answer begins at `used`.
+    /// Bytes that were read ahead; those from `used` on are not consumed yet.
     ahead: Vec<u8>,
     used: usize,
-    /// The answer that is being read.
+    /// The frame that is being read.
     body: Option<Body>,
 }
 
@@ -65,7 +53,7 @@ impl FrameReader {
         }
     }
 
-    /// The next answer, without its length. What was read stays when this is not ready.
+    /// The next frame, without its length field. Partial reads are kept when this returns pending.
     pub(super) fn poll_frame<S: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -93,7 +81,7 @@ impl FrameReader {
         }
     }
 
-    /// Begins the next answer if its length is known. Gives it if it was read already.
+    /// Starts the next frame if its length is known. Returns it if it was read completely.
     fn begin(&mut self) -> Result<Option<Bytes>, ReceiveError> {
         let Some((prefix, rest)) = self
             .ahead
@@ -123,8 +111,8 @@ impl FrameReader {
         if length < POOLED_FROM {
             return self.unpooled.take(length);
         }
-        // A buffer can be used again only for what is not larger, so sizes are rounded up; and what is held by an
-        // answer shall not be much larger than it is.
+        // A buffer can be reused only for frames that are not larger, so sizes are rounded up. A frame must not hold a
+        // buffer much larger than itself.
         let step = (length.next_power_of_two() / 8).max(1);
         let capacity = length.next_multiple_of(step);
         self.pool.take_within(capacity, capacity.saturating_mul(2))
@@ -157,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives its bytes in pieces of random sizes, and is not ready in between.
+    /// Returns its bytes in pieces of random sizes, and is pending in between.
     struct Pieces {
         bytes: Bytes,
         random: Random,
@@ -207,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_the_same_however_they_come() {
+    fn responses_are_the_same_however_they_come() {
         for seed in 0..60 {
             let mut random = Random::new(seed);
             let frames: Vec<Vec<u8>> = (0..random.below(12))
@@ -223,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn large_answers_take_buffers_of_the_pool_and_small_ones_do_not() {
+    fn large_responses_take_buffers_of_the_pool_and_small_ones_do_not() {
         let pool = BufferPool::new(10 << 20);
         drop(read_all(&[vec![1; POOLED_FROM - 1]], 1, 1 << 20, &pool));
         assert_eq!(pool.idle_bytes(), 0);
@@ -232,7 +220,7 @@ mod tests {
         drop(large);
         let idle = pool.idle_bytes();
         assert!((1_000_000..1_200_000).contains(&idle), "{idle}");
-        // One that is much smaller does not hold it.
+        // A much smaller frame does not take the large buffer.
         let small = read_all(&[vec![1; 100_000]], 1, 1 << 20, &pool);
         drop(small);
         assert!(pool.idle_bytes() < idle, "{}", pool.idle_bytes());

@@ -1,4 +1,4 @@
-//! What connections and metadata need to know of the configuration.
+//! The part of the configuration that connections and metadata need.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use bytestring::ByteString;
 
 use crate::config::MetadataRecovery;
 
-/// Settings that all clients share, with Kafka's defaults. The name of each in Kafka stands beside it.
+/// Settings that all clients share, with Kafka's defaults. Each field is named after its configuration key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClientSettings {
     /// `bootstrap.servers`
@@ -27,11 +27,11 @@ pub(crate) struct ClientSettings {
     pub(crate) connection_setup_timeout_ms: i64,
     /// `socket.connection.setup.timeout.max.ms`
     pub(crate) connection_setup_timeout_max_ms: i64,
-    /// `connections.max.idle.ms`; a negative number means without end.
+    /// `connections.max.idle.ms`; negative for no limit.
     pub(crate) connections_max_idle_ms: i64,
-    /// `send.buffer.bytes`; -1 leaves it to the operating system.
+    /// `send.buffer.bytes`; -1 for the default of the operating system.
     pub(crate) send_buffer_bytes: i32,
-    /// `receive.buffer.bytes`; -1 leaves it to the operating system.
+    /// `receive.buffer.bytes`; -1 for the default of the operating system.
     pub(crate) receive_buffer_bytes: i32,
     /// `metadata.max.age.ms`
     pub(crate) metadata_max_age_ms: i64,
@@ -41,9 +41,9 @@ pub(crate) struct ClientSettings {
     pub(crate) metadata_recovery: MetadataRecovery,
     /// `metadata.recovery.rebootstrap.trigger.ms`
     pub(crate) rebootstrap_trigger_ms: i64,
-    /// A longer answer is refused. It must be more than `fetch.max.bytes`, which one large batch may exceed.
-    pub(crate) answer_bytes_max: usize,
-    /// Buffers of answers that are kept for the next ones.
+    /// A longer response is refused. Larger than `fetch.max.bytes`, which a single large batch may exceed.
+    pub(crate) response_bytes_max: usize,
+    /// Memory for idle response buffers.
     pub(crate) idle_buffer_bytes_max: usize,
 }
 
@@ -66,13 +66,13 @@ impl Default for ClientSettings {
             allow_auto_create_topics: true,
             metadata_recovery: MetadataRecovery::Rebootstrap,
             rebootstrap_trigger_ms: 300_000,
-            answer_bytes_max: 1 << 30,
+            response_bytes_max: 1 << 30,
             idle_buffer_bytes_max: 64 << 20,
         }
     }
 }
 
-/// What connections and metadata need of a client's configuration: those of all clients have the same fields for it.
+/// Builds [`ClientSettings`] from the configuration of any client: all of them have these fields.
 macro_rules! client_settings {
     ($config:expr, $allow_auto_create_topics:expr, $idle_buffer_bytes_max:expr) => {{
         let config = $config;
@@ -104,7 +104,7 @@ macro_rules! client_settings {
 }
 pub(crate) use client_settings;
 
-/// Where a broker listens.
+/// The host and port of a broker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Endpoint {
     pub(crate) host: ByteString,

@@ -1,18 +1,19 @@
-//! Answers that ask the client to be quiet for a while (KIP-219).
+//! Throttling by quotas (KIP-219).
 //!
-//! Since some version of each API, a broker over its quota answers at once and stops reading; the client is to send
-//! nothing on the connection for that time. Before, the broker held the answer back, so the time is over when it is read.
+//! Since some version of each API, a broker over its quota responds at once and then stops reading; the client must not
+//! send on that connection for the throttle time. Before, the broker delayed the response, so the time is over when it
+//! arrives.
 
 use milena_wire::{message::Response, messages::*};
 
-/// An answer that can ask the client to be quiet.
+/// A response with a throttle time.
 pub(crate) trait Throttled: Response {
-    /// The first version that asks the client; `None` if none does.
+    /// The first version in which the client must wait; `None` if there is none.
     const QUIET_SINCE: Option<i16>;
 
     fn throttle_time_ms(&self) -> i32;
 
-    /// How long nothing may be sent after this answer.
+    /// The time in which nothing may be sent after this response.
     fn quiet_ms(&self, version: i16) -> i64 {
         match Self::QUIET_SINCE {
             Some(since) if version >= since => i64::from(self.throttle_time_ms().max(0)),
@@ -86,7 +87,7 @@ throttled! {
     UpdateFeaturesResponse: Some(0);
 }
 
-/// Brokers send it to each other, and nobody slows those down.
+/// An API between brokers, which have no quota.
 impl Throttled for WriteTxnMarkersResponse {
     const QUIET_SINCE: Option<i16> = None;
 
@@ -100,14 +101,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_later_versions_ask_the_client() {
-        let mut answer = FetchResponse {
+    fn only_later_versions_throttle_the_client() {
+        let mut response = FetchResponse {
             throttle_time_ms: 70,
             ..FetchResponse::default()
         };
-        assert_eq!(answer.quiet_ms(7), 0);
-        assert_eq!(answer.quiet_ms(8), 70);
-        answer.throttle_time_ms = -1;
-        assert_eq!(answer.quiet_ms(8), 0);
+        assert_eq!(response.quiet_ms(7), 0);
+        assert_eq!(response.quiet_ms(8), 70);
+        response.throttle_time_ms = -1;
+        assert_eq!(response.quiet_ms(8), 0);
     }
 }

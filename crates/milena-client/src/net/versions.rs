@@ -1,4 +1,4 @@
-//! What a broker speaks, and the version that is used with it.
+//! API versions: those of a broker, and the choice of the version for a request.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use milena_wire::{
 
 use super::{CallError, Endpoint};
 
-/// What one broker said of itself when the connection was made.
+/// The ApiVersions response of a broker.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct BrokerVersions {
     ranges: BTreeMap<i16, VersionRange>,
     features: Features,
 }
 
-/// The features that the cluster has agreed on, such as `transaction.version`.
+/// The finalized features of the cluster, such as `transaction.version`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Features {
-    /// A larger number is newer; -1 if the broker did not say.
+    /// Grows with each change; -1 if the broker does not report it.
     pub(crate) epoch: i64,
     pub(crate) finalized: BTreeMap<ByteString, i16>,
 }
@@ -40,7 +40,7 @@ impl Default for Features {
 }
 
 impl BrokerVersions {
-    /// The versions of an API that the broker takes; `None` if it does not know it.
+    /// The versions of an API that the broker supports; `None` if it does not know the API.
     pub(crate) fn of(&self, api: ApiKey) -> Option<VersionRange> {
         self.ranges.get(&api.id()).copied()
     }
@@ -49,15 +49,15 @@ impl BrokerVersions {
         &self.features
     }
 
-    /// The newest version within `wanted` that both sides have.
-    pub(super) fn choose(&self, api: ApiKey, wanted: VersionRange, address: &Endpoint) -> Result<i16, CallError> {
+    /// Returns the newest version within `requested` that both sides support.
+    pub(super) fn choose(&self, api: ApiKey, requested: VersionRange, address: &Endpoint) -> Result<i16, CallError> {
         let theirs = self.of(api);
-        let ours = api.client_versions().and_then(|ours| ours.intersect(wanted));
+        let ours = api.client_versions().and_then(|ours| ours.intersect(requested));
         let both = ours.zip(theirs).and_then(|(ours, theirs)| ours.intersect(theirs));
         both.map(|both| both.max).ok_or_else(|| CallError::UnsupportedVersion {
             address: address.clone(),
             api,
-            ours: ours.unwrap_or(wanted),
+            ours: ours.unwrap_or(requested),
             theirs,
         })
     }
@@ -79,18 +79,18 @@ impl From<&ApiVersionsResponse> for BrokerVersions {
     }
 }
 
-/// The first request of every connection. Its answer always has the oldest header, so that it can be read by whoever
-/// asked in a version that the broker does not know.
+/// The ApiVersions request, the first of every connection. Its response always has header version 0, so that it can be
+/// read even if the broker does not know the version of the request.
 #[derive(Debug)]
 pub(super) struct Negotiation {
     version: i16,
 }
 
-/// What follows from an answer to it.
+/// The outcome of an ApiVersions response.
 #[derive(Debug)]
-pub(super) enum Negotiated {
+pub(super) enum NegotiationStep {
     Done(BrokerVersions),
-    /// The broker is older: ask again so.
+    /// The broker is older: send again in this version.
     Again(Negotiation),
     Refused(ErrorCode),
 }
@@ -114,25 +114,27 @@ impl Negotiation {
         }
     }
 
-    pub(super) fn handle(&self, answer: &Bytes) -> Result<Negotiated, DecodeError> {
-        // A broker that does not know the version answers in version 0, and says so where every version has its error.
-        let error = answer.get(4..6).and_then(|code| code.try_into().ok());
+    pub(super) fn handle(&self, response: &Bytes) -> Result<NegotiationStep, DecodeError> {
+        // A broker that does not know the version responds in version 0, with the error code at the same offset as
+        // every version.
+        let error = response.get(4..6).and_then(|code| code.try_into().ok());
         let error = error.map_or(0, i16::from_be_bytes);
         let unsupported = error == ErrorCode::UnsupportedVersion.code();
         let version = if unsupported { 0 } else { self.version };
-        let (_, response) = frame::decode_response::<ApiVersionsResponse>(answer, version)?;
+        let (_, response) = frame::decode_response::<ApiVersionsResponse>(response, version)?;
         if unsupported && self.version > 0 {
-            return Ok(Negotiated::Again(Self {
+            return Ok(NegotiationStep::Again(Self {
                 version: self.next_version(&BrokerVersions::from(&response)),
             }));
         }
         match ErrorCode::from_code(response.error_code) {
-            Some(ErrorCode::None) => Ok(Negotiated::Done(BrokerVersions::from(&response))),
-            code => Ok(Negotiated::Refused(code.unwrap_or(ErrorCode::UnknownServerError))),
+            Some(ErrorCode::None) => Ok(NegotiationStep::Done(BrokerVersions::from(&response))),
+            code => Ok(NegotiationStep::Refused(code.unwrap_or(ErrorCode::UnknownServerError))),
         }
     }
 
-    /// The newest that the broker has said it takes, and always an older one than this: it must end.
+    /// Returns the newest version that the broker supports. It is always older than this one, so that the negotiation
+    /// ends.
     fn next_version(&self, theirs: &BrokerVersions) -> i16 {
         let both = theirs
             .of(ApiKey::ApiVersions)
@@ -165,7 +167,7 @@ mod tests {
         }
     }
 
-    fn answer(response: &ApiVersionsResponse, version: i16) -> Bytes {
+    fn encoded(response: &ApiVersionsResponse, version: i16) -> Bytes {
         let frame = frame::encode_response(response, version, 1).unwrap().into_bytes();
         frame.slice(frame::LENGTH_SIZE..)
     }
@@ -176,18 +178,18 @@ mod tests {
             api_keys,
             ..ApiVersionsResponse::default()
         };
-        answer(&response, 0)
+        encoded(&response, 0)
     }
 
-    fn again(negotiation: &Negotiation, answer: &Bytes) -> Negotiation {
-        match negotiation.handle(answer).unwrap() {
-            Negotiated::Again(next) => next,
+    fn again(negotiation: &Negotiation, response: &Bytes) -> Negotiation {
+        match negotiation.handle(response).unwrap() {
+            NegotiationStep::Again(next) => next,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn an_older_broker_is_asked_again_in_its_newest_version() {
+    fn an_older_broker_gets_the_request_again_in_its_newest_version() {
         let first = Negotiation::new();
         assert_eq!(first.version(), 4);
         let next = again(&first, &unsupported(vec![api(ApiKey::ApiVersions, 0, 2)]));
@@ -195,15 +197,15 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_does_not_say_is_asked_in_version_0_and_then_no_more() {
+    fn a_broker_without_a_version_list_gets_version_0_once() {
         let next = again(&Negotiation::new(), &unsupported(vec![]));
         assert_eq!(next.version(), 0);
         let refused = next.handle(&unsupported(vec![])).unwrap();
         assert!(
-            matches!(refused, Negotiated::Refused(ErrorCode::UnsupportedVersion)),
+            matches!(refused, NegotiationStep::Refused(ErrorCode::UnsupportedVersion)),
             "{refused:?}"
         );
-        // One that offers what it has just refused.
+        // A broker that advertises the version it has just refused.
         let next = again(&Negotiation::new(), &unsupported(vec![api(ApiKey::ApiVersions, 0, 9)]));
         assert_eq!(next.version(), 0);
     }
@@ -220,7 +222,7 @@ mod tests {
             }],
             ..ApiVersionsResponse::default()
         };
-        let Negotiated::Done(versions) = Negotiation::new().handle(&answer(&response, 4)).unwrap() else {
+        let NegotiationStep::Done(versions) = Negotiation::new().handle(&encoded(&response, 4)).unwrap() else {
             panic!("not agreed");
         };
         assert_eq!(versions.features().epoch, 12);
@@ -246,7 +248,7 @@ mod tests {
             .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the broker at broker:9092 has no version of Fetch that is needed: we can use 16 to 18, it has 4 to 15"
+            "the broker at broker:9092 supports no usable version of Fetch: we can use 16 to 18, it has 4 to 15"
         );
         let error = versions.choose(ApiKey::Metadata, any, &address).unwrap_err();
         assert!(

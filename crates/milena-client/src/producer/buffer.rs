@@ -1,4 +1,4 @@
-//! The records of one partition that have not left: an open batch that takes more, and closed ones before it.
+//! The accumulator of one partition: an open batch, and closed batches that were not sent yet.
 
 use std::{
     collections::VecDeque,
@@ -12,106 +12,105 @@ use milena_machines::produce::Slot;
 use milena_wire::records::{BatchBuilder, BatchOptions, ClosedBatch, NewRecord};
 
 use super::{
+    batch_delivery::{BatchDelivery, BatchOutcome},
     compressors::Compressors,
     delivery::Delivery,
     error::SendError,
-    fate::{BatchFate, Outcome},
-    memory::{Memory, Room, next_size},
-    record::SharedPlace,
+    memory::{Memory, Reservation, next_size},
 };
 use crate::{consumer::TopicPartition, io};
 
-/// A partition that records are sent to.
+/// A partition with its accumulator.
 #[derive(Debug)]
 pub(super) struct Partition {
-    pub(super) place: SharedPlace,
+    pub(super) topic_partition: Arc<TopicPartition>,
     pub(super) slot: Slot,
-    /// Batches that are closed and not yet sent, for partitioners that look at that.
+    /// Closed batches that were not sent yet, for adaptive partitioning.
     pub(super) queued: AtomicU32,
-    /// The largest batch that the broker takes, as far as its refusals have shown.
+    /// The largest batch that the broker accepts, lowered when it refuses one.
     batch_max: AtomicUsize,
     buffer: Mutex<Buffer>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    open: Option<Open>,
-    closed: VecDeque<Ready>,
-    /// The driver knows that there is something.
+    open: Option<OpenBatch>,
+    closed: VecDeque<ReadyBatch>,
+    /// Whether the driver has the partition in its list.
     pub(super) is_listed: bool,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenBatch {
     builder: BatchBuilder,
-    fate: Arc<BatchFate>,
-    room: Room,
-    /// The size that it may have for now. There is room for that.
+    delivery: Arc<BatchDelivery>,
+    reservation: Reservation,
+    /// The current size limit. The reservation covers it.
     limit: usize,
     created_ms: i64,
-    /// Somebody waits for it.
+    /// Whether a task waits for its acknowledgement.
     is_urgent: bool,
     largest_record: usize,
 }
 
-/// A batch that can be sent.
+/// A closed batch.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct ReadyBatch {
     pub(super) batch: ClosedBatch,
-    pub(super) fate: Arc<BatchFate>,
-    pub(super) room: Room,
+    pub(super) delivery: Arc<BatchDelivery>,
+    pub(super) reservation: Reservation,
     pub(super) created_ms: i64,
     pub(super) uncompressed: usize,
     pub(super) largest_record: usize,
 }
 
-/// What all partitions of a producer share.
+/// Limits and resources that all partitions of a producer share.
 #[derive(Debug)]
 pub(super) struct Limits {
     pub(super) memory: Arc<Memory>,
     /// `batch.size`, at least 1.
     pub(super) batch_size: usize,
-    /// The size up to which batches grow while others wait for their acknowledgement.
+    /// The size up to which batches grow while others are in flight.
     pub(super) batch_max: usize,
     pub(super) compressors: Compressors,
 }
 
-/// A batch has at most this share of the bytes that wait for their acknowledgement, or `batch.size`. Several batches are
-/// then always under way, so that neither side waits for the other; the longer an acknowledgement takes, the fewer and
-/// larger they are.
+/// A batch grows to at most this fraction of the unacknowledged bytes, but always to `batch.size`. Several batches are
+/// then in flight at any time, so that neither side waits for the other; slower acknowledgements lead to fewer and
+/// larger batches.
 const BACKLOG_SHARE: usize = 4;
 
 impl Limits {
-    /// The size at which a batch is full, given what waits for its acknowledgement now.
+    /// The size at which a batch is full, given the unacknowledged bytes.
     fn full_at(&self, batch_max: usize) -> usize {
         let share = self.memory.unacknowledged() / BACKLOG_SHARE;
         share.min(batch_max).max(self.batch_size)
     }
 }
 
-/// A record has found its place.
+/// The result of appending a record.
 #[derive(Debug)]
-pub(super) struct Appended {
+pub(super) struct AppendResult {
     pub(super) delivery: Delivery,
-    /// It is the first of its batch, which was opened then.
+    /// The creation time of the batch, if this record opened it.
     pub(super) opened_ms: Option<i64>,
-    /// A batch before it is full.
+    /// Whether an earlier batch was closed because it is full.
     pub(super) has_closed: bool,
-    /// The size at which its own batch is full.
+    /// The size limit of the record's batch.
     pub(super) limit: usize,
-    /// The driver does not know of this partition yet.
+    /// Whether the driver must add the partition to its list.
     pub(super) is_unlisted: bool,
 }
 
-/// A new batch needs so many bytes.
+/// The bytes that a new batch needs.
 #[derive(Debug)]
-pub(super) struct NoRoom(pub(super) usize);
+pub(super) struct MemoryExhausted(pub(super) usize);
 
-/// Whether an open batch should leave.
+/// When an open batch should be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
-    /// At once if nothing of its partition is under way, and otherwise then.
+    /// At once if no batch of its partition is in flight, otherwise at `at_ms`.
     Urgent {
         at_ms: i64,
     },
@@ -121,9 +120,9 @@ pub(super) enum Due {
 }
 
 impl Partition {
-    pub(super) fn new(place: SharedPlace, slot: Slot) -> Self {
+    pub(super) fn new(topic_partition: Arc<TopicPartition>, slot: Slot) -> Self {
         Self {
-            place,
+            topic_partition,
             slot,
             queued: AtomicU32::new(0),
             batch_max: AtomicUsize::new(usize::MAX),
@@ -135,15 +134,15 @@ impl Partition {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a record to the open batch, or opens one for it in `room`.
+    /// Appends a record to the open batch, or opens a batch with `reservation`.
     #[inline]
     pub(super) fn append(
         &self,
         record: &NewRecord<'_>,
         limits: &Limits,
         is_urgent: bool,
-        room: &mut Option<Room>,
-    ) -> Result<Appended, NoRoom> {
+        reservation: &mut Option<Reservation>,
+    ) -> Result<AppendResult, MemoryExhausted> {
         let mut guard = self.buffer();
         let buffer = &mut *guard;
         let mut has_closed = false;
@@ -155,7 +154,7 @@ impl Partition {
             if let Some(size) = appended {
                 open.is_urgent |= is_urgent;
                 open.largest_record = open.largest_record.max(size);
-                return Ok(Appended {
+                return Ok(AppendResult {
                     delivery: open.last_delivery(record.timestamp),
                     opened_ms: None,
                     has_closed: false,
@@ -166,13 +165,13 @@ impl Partition {
             self.close_open(buffer, limits);
             has_closed = true;
         }
-        let mut open = self.open(record, limits, room)?;
+        let mut open = self.open(record, limits, reservation)?;
         open.is_urgent = is_urgent;
         let opened_ms = Some(open.created_ms);
         let delivery = open.last_delivery(record.timestamp);
         let limit = open.limit;
         buffer.open = Some(open);
-        Ok(Appended {
+        Ok(AppendResult {
             delivery,
             opened_ms,
             has_closed,
@@ -181,8 +180,13 @@ impl Partition {
         })
     }
 
-    fn open(&self, record: &NewRecord<'_>, limits: &Limits, room: &mut Option<Room>) -> Result<Open, NoRoom> {
-        // To take all of it at once spares copies. While memory is short, batches take it as they grow.
+    fn open(
+        &self,
+        record: &NewRecord<'_>,
+        limits: &Limits,
+        reservation: &mut Option<Reservation>,
+    ) -> Result<OpenBatch, MemoryExhausted> {
+        // Reserving the full size at once avoids copies. When memory is short, batches grow in steps.
         let has_plenty = limits.memory.free() > limits.memory.total() / 2;
         let mut limit = if has_plenty {
             self.full_at(limits)
@@ -192,40 +196,39 @@ impl Partition {
         let mut builder = BatchBuilder::with_buffer(BatchOptions::default(), limits.memory.buffer(limit));
         let (empty, size) = (builder.size(), builder.size_with(record));
         let needed = size.max(limits.batch_size);
-        let Some(mut room) = room.take().or_else(|| limits.memory.try_take(needed)) else {
+        let Some(mut reservation) = reservation.take().or_else(|| limits.memory.try_take(needed)) else {
             limits.memory.recycle(builder.replace_buffer(vec![]));
-            return Err(NoRoom(needed));
+            return Err(MemoryExhausted(needed));
         };
-        if !room.grow_to(limit) {
+        if !reservation.grow_to(limit) {
             limit = limits.batch_size;
         }
-        // It is smaller than a request may be, so it fits.
+        // Its size was checked against `max.request.size`, so it fits.
         if builder.append(record).is_err() {
-            return Err(NoRoom(needed));
+            return Err(MemoryExhausted(needed));
         }
-        Ok(Open {
+        Ok(OpenBatch {
             builder,
-            fate: Arc::new(BatchFate::new(Arc::clone(&self.place))),
-            room,
+            delivery: Arc::new(BatchDelivery::new(Arc::clone(&self.topic_partition))),
+            reservation,
             limit,
-            // Looking at the clock is not for every record.
+            // The clock is read per batch, not per record.
             created_ms: io::now_ms(),
             is_urgent: false,
             largest_record: size - empty,
         })
     }
 
-    /// Lets a batch that is at its limit have a larger one, and the record, if others wait for their acknowledgement
-    /// and there is memory.
+    /// Raises the limit of a full batch and appends the record, if other batches are in flight and memory is free.
     #[cold]
-    fn grow(&self, open: &mut Open, record: &NewRecord<'_>, limits: &Limits) -> Option<usize> {
+    fn grow(&self, open: &mut OpenBatch, record: &NewRecord<'_>, limits: &Limits) -> Option<usize> {
         let needed = open.builder.size_with(record);
         let full_at = self.full_at(limits);
         if needed > full_at {
             return None;
         }
         let limit = next_size(open.limit, full_at).max(needed);
-        if !open.room.grow_to(limit) {
+        if !open.reservation.grow_to(limit) {
             return None;
         }
         let old = open.builder.replace_buffer(limits.memory.buffer(limit));
@@ -238,30 +241,30 @@ impl Partition {
         limits.full_at(self.batch_max.load(Relaxed).min(limits.batch_max))
     }
 
-    /// The broker has refused a batch of this size.
+    /// Lowers the batch size after the broker refused a batch.
     pub(super) fn refuse_size(&self, size: usize) {
         self.batch_max.fetch_min(size / 2, Relaxed);
     }
 
-    /// Whether the open batch should leave.
+    /// When the open batch should be sent.
     pub(super) fn due(&self, buffer: &Buffer, limits: &Limits, linger_ms: i64) -> Due {
         let Some(open) = &buffer.open else { return Due::Nothing };
         let at_ms = open.created_ms.saturating_add(linger_ms);
         match open.is_urgent {
             true => Due::Urgent { at_ms },
-            // Others were acknowledged while it grew, so that it is large enough now.
+            // Other batches were acknowledged meanwhile, so that it is large enough now.
             false if open.builder.size() > self.full_at(limits) => Due::At { at_ms: open.created_ms },
             false => Due::At { at_ms },
         }
     }
 
-    /// Closes the open batch, so that it leaves next.
+    /// Closes the open batch and queues it.
     pub(super) fn close_open(&self, buffer: &mut Buffer, limits: &Limits) {
         let Some(open) = buffer.open.take() else { return };
-        let Open {
+        let OpenBatch {
             builder,
-            fate,
-            mut room,
+            delivery,
+            mut reservation,
             limit,
             created_ms,
             largest_record,
@@ -281,37 +284,37 @@ impl Partition {
         };
         match closed {
             Ok(batch) => {
-                room.close(batch.size());
-                // The buffer of a batch that has grown is larger than the batch.
-                let is_grown = limit > limits.batch_size && !limits.compressors.are_there();
-                room.shrink(if is_grown { limit } else { batch.size() });
+                reservation.close(batch.size());
+                // The buffer of a grown batch is larger than the batch.
+                let is_grown = limit > limits.batch_size && !limits.compressors.is_enabled();
+                reservation.shrink(if is_grown { limit } else { batch.size() });
                 self.queued.fetch_add(1, Relaxed);
-                buffer.closed.push_back(Ready {
+                buffer.closed.push_back(ReadyBatch {
                     batch,
-                    fate,
-                    room,
+                    delivery,
+                    reservation,
                     created_ms,
                     uncompressed,
                     largest_record,
                 });
             }
-            Err(error) => fate.decide(Outcome::Failed(SendError::Compression {
-                partition: TopicPartition::new(&*self.place.topic, self.place.partition),
+            Err(error) => delivery.decide(BatchOutcome::Failed(SendError::Compression {
+                partition: TopicPartition::new(&*self.topic_partition.topic, self.topic_partition.partition),
                 why: error.to_string(),
             })),
         }
     }
 }
 
-impl Open {
+impl OpenBatch {
     fn last_delivery(&self, timestamp: i64) -> Delivery {
         let index = u32::try_from(self.builder.record_count() - 1).unwrap_or(0);
-        Delivery::new(Arc::clone(&self.fate), index, timestamp)
+        Delivery::new(Arc::clone(&self.delivery), index, timestamp)
     }
 }
 
 impl Buffer {
-    pub(super) fn pop_closed(&mut self) -> Option<Ready> {
+    pub(super) fn pop_closed(&mut self) -> Option<ReadyBatch> {
         self.closed.pop_front()
     }
 
@@ -319,23 +322,23 @@ impl Buffer {
         self.open.is_none() && self.closed.is_empty()
     }
 
-    /// When the open batch was opened.
+    /// The creation time of the open batch.
     pub(super) fn opened_ms(&self) -> Option<i64> {
         self.open.as_ref().map(|open| open.created_ms)
     }
 
-    /// The fates of all batches here.
-    pub(super) fn fates(&self) -> impl Iterator<Item = &Arc<BatchFate>> {
-        let open = self.open.as_ref().map(|open| &open.fate);
-        self.closed.iter().map(|ready| &ready.fate).chain(open)
+    /// The deliveries of all batches.
+    pub(super) fn deliveries(&self) -> impl Iterator<Item = &Arc<BatchDelivery>> {
+        let open = self.open.as_ref().map(|open| &open.delivery);
+        self.closed.iter().map(|ready| &ready.delivery).chain(open)
     }
 
-    /// Takes out all batches, which will not be sent.
-    pub(super) fn drop_all(&mut self) -> Vec<Arc<BatchFate>> {
-        let fates = self.fates().cloned().collect();
+    /// Removes all batches, which will not be sent. Returns their deliveries.
+    pub(super) fn drop_all(&mut self) -> Vec<Arc<BatchDelivery>> {
+        let deliveries = self.deliveries().cloned().collect();
         self.open = None;
         self.closed.clear();
-        fates
+        deliveries
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flushing and the end.
+//! Flush and close.
 
 use std::{
     sync::{
@@ -10,32 +10,32 @@ use std::{
 
 use super::{
     Producer,
-    delivery::whole,
+    batch_delivery::{BatchDelivery, BatchOutcome},
+    delivery::wait_for_batch,
     error::{FlushError, SendError},
-    fate::{BatchFate, Outcome},
     send::nanos,
-    shared::Shared,
+    shared::ProducerShared,
 };
 use crate::{
     io,
     metrics::{Metrics, ProducerCall, ProducerNow},
 };
 
-/// How long [`Producer::close`] waits for what is under way.
+/// Default limit of [`Producer::close`].
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Producer {
-    /// Sends all that was taken before this call, without lingering, and waits until it is acknowledged or has failed.
+    /// Sends all enqueued records without lingering, and waits until they are acknowledged or have failed.
     ///
     /// # Cancel safety
     ///
-    /// The records are sent although this is dropped.
+    /// Dropping the future does not cancel the records.
     pub async fn flush(&self) -> Result<(), FlushError> {
         let began = Instant::now();
-        let fates = self.shared().send_all();
+        let deliveries = self.shared().send_all();
         let (mut failed, mut first) = (0, None);
-        for fate in fates {
-            if let Err(error) = whole(fate, u32::MAX).await {
+        for delivery in deliveries {
+            if let Err(error) = wait_for_batch(delivery, u32::MAX).await {
                 failed += 1;
                 first.get_or_insert(error);
             }
@@ -48,12 +48,12 @@ impl Producer {
         }
     }
 
-    /// Sends what was taken, waits for it up to half a minute, and ends. A transaction that is open is not committed.
+    /// Flushes for up to 30 seconds and closes the producer. An open transaction is not committed.
     pub async fn close(self) -> Result<(), FlushError> {
         self.close_within(CLOSE_TIMEOUT).await
     }
 
-    /// The same with another patience; none at all means that what has not left is not sent.
+    /// As [`close`](Self::close), with a limit. With a limit of zero, unsent records are dropped.
     pub async fn close_within(self, timeout: Duration) -> Result<(), FlushError> {
         let shared = Arc::clone(self.shared());
         let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
@@ -66,7 +66,7 @@ impl Producer {
         shared.shut_down();
         tokio::select! {
             biased;
-            () = shared.interceptors.have_heard() => {}
+            () = shared.interceptors.all_notified() => {}
             () = &mut deadline => {}
         }
         outcome
@@ -74,7 +74,7 @@ impl Producer {
 }
 
 impl Producer {
-    /// All metrics at this moment, under Kafka's names.
+    /// All current metrics, under Kafka's names.
     pub fn metrics(&self) -> Metrics {
         let (shared, now_ms) = (self.shared(), io::now_ms());
         let nodes = shared.connections.node_numbers();
@@ -92,18 +92,18 @@ impl Producer {
     }
 }
 
-impl Shared {
-    /// Lets all that was taken leave now. Gives the fates of what is not decided.
-    pub(super) fn send_all(self: &Arc<Self>) -> Vec<Arc<BatchFate>> {
+impl ProducerShared {
+    /// Hands all batches to the sender and sends them. Returns the deliveries without an outcome.
+    pub(super) fn send_all(self: &Arc<Self>) -> Vec<Arc<BatchDelivery>> {
         let mut core = self.core();
-        let fates = self.hand_over(&mut core);
+        let deliveries = self.hand_over(&mut core);
         let next_ms = self.drive_locked(&mut core, io::now_ms());
         drop(core);
         self.wake_at(next_ms);
-        fates
+        deliveries
     }
 
-    /// Ends everything at once. Whoever waits for what has not been acknowledged hears that the producer is closed.
+    /// Closes the producer at once. Deliveries without an outcome fail with [`SendError::Closed`].
     pub(super) fn shut_down(&self) {
         if self.is_closed.swap(true, SeqCst) {
             return;
@@ -113,13 +113,14 @@ impl Shared {
         self.connections.close();
         let mut core = self.core();
         core.operations.clear();
-        let mut fates: Vec<Arc<BatchFate>> = core.batches.drain().map(|(_, sent)| sent.fate).collect();
+        let mut deliveries: Vec<Arc<BatchDelivery>> =
+            core.batches.drain().map(|(_, pending)| pending.delivery).collect();
         for partition in &core.partitions {
-            fates.extend(partition.buffer().drop_all());
+            deliveries.extend(partition.buffer().drop_all());
         }
         drop(core);
-        for fate in fates {
-            fate.decide(Outcome::Failed(SendError::Closed));
+        for delivery in deliveries {
+            delivery.decide(BatchOutcome::Failed(SendError::Closed));
         }
         self.wake();
     }

@@ -1,4 +1,4 @@
-//! Compressors are large, so those who close batches share a few.
+//! A pool of compressors, which are large.
 
 use std::{
     fmt,
@@ -20,13 +20,13 @@ impl Compressors {
         }
     }
 
-    pub(super) fn are_there(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.compression.codec() != Codec::None
     }
 
-    /// `None` if nothing is to be compressed.
+    /// `None` without compression.
     pub(super) fn take(&self) -> Option<Compressor> {
-        if !self.are_there() {
+        if !self.is_enabled() {
             return None;
         }
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

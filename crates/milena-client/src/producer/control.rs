@@ -1,4 +1,4 @@
-//! Calls other than Produce: who we are, transactions, offsets.
+//! Requests other than Produce: producer ids, transactions, offsets.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use milena_wire::{errors::ErrorCode, message::Request};
 
 use super::{
     drive::failure,
-    shared::{Core, Shared},
+    shared::{ProducerCore, ProducerShared},
 };
 use crate::{
     coordinator::{Coordinator, CoordinatorEvent, CoordinatorKind, FindCoordinatorError},
@@ -19,11 +19,11 @@ use crate::{
     net::{CallError, Connection, SendOptions, Throttled},
 };
 
-/// The feature that says which protocol transactions follow.
+/// The feature that selects the transaction protocol.
 const TRANSACTION_VERSION: &str = "transaction.version";
 
-impl Shared {
-    pub(super) fn drive_control(self: &Arc<Self>, core: &mut Core, now_ms: i64) {
+impl ProducerShared {
+    pub(super) fn drive_control(self: &Arc<Self>, core: &mut ProducerCore, now_ms: i64) {
         while let Some(call) = core.sender.poll_control_request(now_ms) {
             match self.connection_for(core, &call.target) {
                 Ok(connection) => self.send_control(&connection, call),
@@ -35,8 +35,12 @@ impl Shared {
         }
     }
 
-    /// The connection to whom a call is for; if there is none, an error if looking for it was refused.
-    fn connection_for(self: &Arc<Self>, core: &mut Core, target: &Target) -> Result<Connection, Option<ErrorCode>> {
+    /// The connection to the target of a request. Without one, the error code if the coordinator look-up was refused.
+    fn connection_for(
+        self: &Arc<Self>,
+        core: &mut ProducerCore,
+        target: &Target,
+    ) -> Result<Connection, Option<ErrorCode>> {
         let coordinator = match target {
             Target::AnyBroker => return self.metadata.any_broker().ok_or(None),
             Target::TransactionCoordinator => core.transactions.clone(),
@@ -46,7 +50,7 @@ impl Shared {
         connection.ok_or_else(|| core.refused_lookups.remove(&key(target)))
     }
 
-    fn group_coordinator(self: &Arc<Self>, core: &mut Core, group: &ByteString) -> Coordinator {
+    fn group_coordinator(self: &Arc<Self>, core: &mut ProducerCore, group: &ByteString) -> Coordinator {
         if let Some(coordinator) = core.groups.get(group) {
             return coordinator.clone();
         }
@@ -56,7 +60,7 @@ impl Shared {
         coordinator
     }
 
-    /// Hears when a coordinator was found, or cannot be.
+    /// Observes the look-ups of a coordinator.
     pub(super) fn watch(self: &Arc<Self>, coordinator: &Coordinator, target: &Target) {
         let (weak, key) = (Arc::downgrade(self), key(target));
         coordinator.on_change(move |event| {
@@ -68,7 +72,7 @@ impl Shared {
         });
     }
 
-    pub(super) fn forget_coordinator(&self, core: &Core, target: &Target) {
+    pub(super) fn forget_coordinator(&self, core: &ProducerCore, target: &Target) {
         let coordinator = match target {
             Target::AnyBroker => None,
             Target::TransactionCoordinator => core.transactions.as_ref(),
@@ -116,26 +120,26 @@ impl Shared {
     {
         let shared = Arc::clone(self);
         connection.send(request, options, move |result| {
-            shared.handle_control(id, result.map(|answer| wrap(answer.response)));
+            shared.handle_control(id, result.map(|response| wrap(response.body)));
         });
     }
 
     fn handle_control(self: &Arc<Self>, id: CallId, result: Result<ControlResponse, CallError>) {
         if let Err(error) = &result {
-            tracing::debug!(%error, "no answer");
+            tracing::debug!(event = "control_request_failed", %error, "request to a coordinator failed");
         }
         let now_ms = io::now_ms();
         let mut core = self.core();
-        self.learn_features(&mut core);
-        let answer = result.map_err(|error| failure(&error));
-        core.sender.handle_control_response(now_ms, id, answer);
+        self.update_features(&mut core);
+        let response = result.map_err(|error| failure(&error));
+        core.sender.handle_control_response(now_ms, id, response);
         let next_ms = self.drive_locked(&mut core, now_ms);
         drop(core);
         self.wake_at(next_ms);
     }
 
-    /// Which protocol transactions follow, as far as brokers have said.
-    pub(super) fn learn_features(&self, core: &mut Core) {
+    /// Applies the finalized `transaction.version` of the cluster.
+    pub(super) fn update_features(&self, core: &mut ProducerCore) {
         let features = self.connections.features();
         let version = features.finalized.get(TRANSACTION_VERSION).copied().unwrap_or(0);
         core.sender.handle_features(version);

@@ -1,4 +1,4 @@
-//! Waiting for the acknowledgement of a record.
+//! The delivery of a record.
 
 use std::{
     future::Future,
@@ -8,65 +8,65 @@ use std::{
 };
 
 use super::{
+    batch_delivery::{BatchDelivery, BatchOutcome},
     error::SendError,
-    fate::{BatchFate, Outcome},
     record::RecordMetadata,
 };
 
-/// A record on its way. It is sent whether somebody waits for this or not.
+/// The future result of one enqueued record. The record is sent whether or not this is awaited.
 #[derive(Debug)]
 #[must_use = "the record is sent anyway, but only this says whether it was written"]
 pub struct Delivery {
-    fate: Arc<BatchFate>,
-    /// The place of the record in its batch.
+    batch: Arc<BatchDelivery>,
+    /// The index of the record in its batch.
     index: u32,
     timestamp: i64,
-    seat: Option<usize>,
+    slot: Option<usize>,
 }
 
 impl Delivery {
-    pub(super) fn new(fate: Arc<BatchFate>, index: u32, timestamp: i64) -> Self {
+    pub(super) fn new(batch: Arc<BatchDelivery>, index: u32, timestamp: i64) -> Self {
         Self {
-            fate,
+            batch,
             index,
             timestamp,
-            seat: None,
+            slot: None,
         }
     }
 
-    pub(super) fn parts(&self) -> (&Arc<BatchFate>, u32, i64) {
-        (&self.fate, self.index, self.timestamp)
+    pub(super) fn parts(&self) -> (&Arc<BatchDelivery>, u32, i64) {
+        (&self.batch, self.index, self.timestamp)
     }
 
     pub fn partition(&self) -> i32 {
-        self.fate.place.partition
+        self.batch.topic_partition.partition
     }
 
-    /// Whether both records were put into the same batch. What becomes of one becomes of the other, unless the batch is split.
+    /// Whether both records are in the same batch. They have the same outcome, unless the batch is split.
     pub fn is_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.fate, &other.fate)
+        Arc::ptr_eq(&self.batch, &other.batch)
     }
 
-    /// What became of the record, if that is known by now.
+    /// The result, if it is known already.
     pub fn try_get(&self) -> Option<Result<RecordMetadata, SendError>> {
-        let (mut fate, mut index) = (&self.fate, self.index);
+        let (mut batch, mut index) = (&self.batch, self.index);
         loop {
-            match fate.outcome()? {
-                Outcome::Split(parts) => (fate, index) = part(parts, index)?,
-                outcome => return Some(result(fate, index, self.timestamp, outcome)),
+            match batch.outcome()? {
+                BatchOutcome::Split(parts) => (batch, index) = part(parts, index)?,
+                outcome => return Some(result(batch, index, self.timestamp, outcome)),
             }
         }
     }
 
-    /// Waits in the batch that the record is in now.
-    fn move_to(&mut self, fate: Arc<BatchFate>, index: u32) {
+    /// Waits for another part of a batch that was split.
+    fn move_to(&mut self, batch: Arc<BatchDelivery>, index: u32) {
         self.leave();
-        (self.fate, self.index) = (fate, index);
+        (self.batch, self.index) = (batch, index);
     }
 
     fn leave(&mut self) {
-        if let Some(seat) = self.seat.take() {
-            self.fate.leave(seat);
+        if let Some(slot) = self.slot.take() {
+            self.batch.leave(slot);
         }
     }
 }
@@ -77,12 +77,12 @@ impl Future for Delivery {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            let moved = match ready!(this.fate.poll_outcome(cx, &mut this.seat)) {
-                Outcome::Split(parts) => part(parts, this.index).map(|(fate, index)| (Arc::clone(fate), index)),
-                outcome => return Poll::Ready(result(&this.fate, this.index, this.timestamp, outcome)),
+            let moved = match ready!(this.batch.poll_outcome(cx, &mut this.slot)) {
+                BatchOutcome::Split(parts) => part(parts, this.index).map(|(batch, index)| (Arc::clone(batch), index)),
+                outcome => return Poll::Ready(result(&this.batch, this.index, this.timestamp, outcome)),
             };
             match moved {
-                Some((fate, index)) => this.move_to(fate, index),
+                Some((batch, index)) => this.move_to(batch, index),
                 None => return Poll::Ready(Err(SendError::Closed)),
             }
         }
@@ -95,32 +95,37 @@ impl Drop for Delivery {
     }
 }
 
-/// The part that a record went with, and its place there.
-fn part(parts: &[(u32, Arc<BatchFate>)], index: u32) -> Option<(&Arc<BatchFate>, u32)> {
-    let (first, fate) = parts.iter().rev().find(|(first, _)| *first <= index)?;
-    Some((fate, index - first))
+/// The part of a split batch that contains the record, and its index there.
+fn part(parts: &[(u32, Arc<BatchDelivery>)], index: u32) -> Option<(&Arc<BatchDelivery>, u32)> {
+    let (first, batch) = parts.iter().rev().find(|(first, _)| *first <= index)?;
+    Some((batch, index - first))
 }
 
-fn result(fate: &BatchFate, index: u32, timestamp: i64, outcome: &Outcome) -> Result<RecordMetadata, SendError> {
+fn result(
+    batch: &BatchDelivery,
+    index: u32,
+    timestamp: i64,
+    outcome: &BatchOutcome,
+) -> Result<RecordMetadata, SendError> {
     match outcome {
-        Outcome::Acked {
+        BatchOutcome::Acked {
             base_offset,
             log_append_time_ms,
         } => Ok(RecordMetadata {
-            topic: fate.place.topic.clone(),
-            partition: fate.place.partition,
+            topic: batch.topic_partition.topic.clone(),
+            partition: batch.topic_partition.partition,
             offset: base_offset.map(|base| base + i64::from(index)),
             timestamp: log_append_time_ms.unwrap_or(timestamp),
         }),
-        Outcome::Failed(error) => Err(error.clone()),
-        Outcome::Split(_) => Err(SendError::Closed),
+        BatchOutcome::Failed(error) => Err(error.clone()),
+        BatchOutcome::Split(_) => Err(SendError::Closed),
     }
 }
 
-/// How many batches a record is looked for in: as many partitions are usually written to at once.
+/// Batches searched for the batch of a record: more than the usual number of partitions written at once.
 const OPEN_BATCHES: usize = 16;
 
-/// Many records on their way, in little room: those of one batch are kept as one.
+/// The deliveries of many records in little memory: one entry per batch.
 ///
 /// ```no_run
 /// # async fn demo(producer: milena_client::producer::Producer) -> Result<(), Box<dyn std::error::Error>> {
@@ -145,36 +150,37 @@ pub struct Deliveries {
 impl Deliveries {
     pub fn push(&mut self, delivery: Delivery) {
         let mut open = self.batches.iter_mut().rev().take(OPEN_BATCHES);
-        match open.find(|(last, _)| Arc::ptr_eq(&last.fate, &delivery.fate)) {
+        match open.find(|(last, _)| Arc::ptr_eq(&last.batch, &delivery.batch)) {
             Some((last, count)) => {
                 *count += 1;
-                // What became of the last of a batch became of all, unless the batch was split: then the parts differ.
+                // All records of a batch have the same outcome, unless it was split: then the parts up to the last
+                // index count.
                 last.index = last.index.max(delivery.index);
             }
             None => self.batches.push((delivery, 1)),
         }
     }
 
-    /// Waits for all; gives their number, or the first error.
+    /// Waits for all records. Returns their number, or the first error.
     pub async fn all(self) -> Result<u64, SendError> {
         let mut written = 0;
         for (delivery, count) in self.batches {
-            whole(Arc::clone(&delivery.fate), delivery.index).await?;
+            wait_for_batch(Arc::clone(&delivery.batch), delivery.index).await?;
             written += count;
         }
         Ok(written)
     }
 }
 
-/// Waits for a batch up to the record at `last`, with all its parts if it was split.
-pub(super) async fn whole(fate: Arc<BatchFate>, last: u32) -> Result<(), SendError> {
-    let mut open = vec![(fate, last)];
-    while let Some((fate, last)) = open.pop() {
-        let first = Delivery::new(Arc::clone(&fate), 0, -1).await;
-        match fate.outcome() {
-            Some(Outcome::Split(parts)) => {
+/// Waits for a batch up to the record at `last`, including the parts of a split.
+pub(super) async fn wait_for_batch(batch: Arc<BatchDelivery>, last: u32) -> Result<(), SendError> {
+    let mut open = vec![(batch, last)];
+    while let Some((batch, last)) = open.pop() {
+        let first = Delivery::new(Arc::clone(&batch), 0, -1).await;
+        match batch.outcome() {
+            Some(BatchOutcome::Split(parts)) => {
                 let parts = parts.iter().filter(|(first, _)| *first <= last);
-                open.extend(parts.map(|(first, fate)| (Arc::clone(fate), last - first)));
+                open.extend(parts.map(|(first, batch)| (Arc::clone(batch), last - first)));
             }
             _ => first.map(drop)?,
         }

@@ -1,4 +1,4 @@
-//! Sending what is due, and telling what became of it. All of it runs on the io thread, or in a moment of a call.
+//! The driver of the producer: sends due batches and completes deliveries. Runs on the io thread or inside a call.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -21,38 +21,38 @@ use milena_wire::{
 };
 
 use super::{
+    batch_delivery::BatchOutcome,
     buffer::{Buffer, Due, Partition},
     error::SendError,
-    fate::Outcome,
-    shared::{Core, Sent, Shared},
+    shared::{PendingBatch, ProducerCore, ProducerShared},
 };
 use crate::{
     io,
     metadata::{Broker, LeaderHint, Refresh},
     metrics::SentBatch,
-    net::{Answer, CallError, SendOptions},
+    net::{ApiResponse, CallError, SendOptions},
 };
 
-/// One partition of a request, to find it again in the answer.
+/// One partition of a Produce request, to match the response.
 #[derive(Debug)]
-struct Asked {
+struct RequestPartition {
     topic: ByteString,
     topic_id: Uuid,
     partition: i32,
     slot: Slot,
 }
 
-impl Shared {
-    /// Does what can be done now. Gives when to look again.
+impl ProducerShared {
+    /// Sends everything that can be sent now. Returns the time of the next drive.
     pub(super) fn drive(self: &Arc<Self>) -> i64 {
         self.drive_locked(&mut self.core(), io::now_ms())
     }
 
-    pub(super) fn drive_locked(self: &Arc<Self>, core: &mut Core, now_ms: i64) -> i64 {
+    pub(super) fn drive_locked(self: &Arc<Self>, core: &mut ProducerCore, now_ms: i64) -> i64 {
         if core.sender.poll_timeout().is_some_and(|at_ms| at_ms <= now_ms) {
             core.sender.handle_timeout(now_ms);
         }
-        // What is refused makes room for others, so the events come first and last.
+        // Failed batches free memory, so events are handled first and last.
         self.take_events(core, now_ms);
         let lingers_ms = self.take_batches(core, now_ms);
         while let Some(call) = core.sender.poll_produce_request(now_ms) {
@@ -64,8 +64,9 @@ impl Shared {
         [lingers_ms, sender_ms].into_iter().flatten().min().unwrap_or(i64::MAX)
     }
 
-    /// Hands batches to the sender: full ones, and open ones that are due and would leave. Gives when the next is due.
-    fn take_batches(&self, core: &mut Core, now_ms: i64) -> Option<i64> {
+    /// Hands batches to the sender: closed ones, and open ones that are due and can be sent. Returns when the next is
+    /// due.
+    fn take_batches(&self, core: &mut ProducerCore, now_ms: i64) -> Option<i64> {
         self.take_unlisted(core);
         let is_pressed = self.is_pressed.swap(false, Ordering::Relaxed);
         let mut next_ms = None;
@@ -86,7 +87,7 @@ impl Shared {
                 }
                 Due::At { at_ms } => (is_pressed || at_ms <= now_ms, Some(at_ms)),
             };
-            // One that cannot leave is left to the sender when its time is over, to be told so.
+            // A batch that cannot be sent is handed over when its delivery timeout ends, so that the sender fails it.
             let expires_ms = buffer
                 .opened_ms()
                 .map(|opened_ms| opened_ms.saturating_add(i64::from(self.config.delivery_timeout_ms)));
@@ -104,25 +105,25 @@ impl Shared {
         next_ms
     }
 
-    pub(super) fn push_closed(&self, core: &mut Core, partition: &Partition, buffer: &mut Buffer, now_ms: i64) {
+    pub(super) fn push_closed(&self, core: &mut ProducerCore, partition: &Partition, buffer: &mut Buffer, now_ms: i64) {
         while let Some(ready) = buffer.pop_closed() {
             partition.queued.fetch_sub(1, Ordering::Relaxed);
-            let sent = Sent {
+            let pending = PendingBatch {
                 slot: partition.slot,
                 batch: ready.batch,
-                fate: ready.fate,
-                room: ready.room,
+                delivery: ready.delivery,
+                reservation: ready.reservation,
                 created_ms: ready.created_ms,
                 uncompressed: ready.uncompressed,
                 largest_record: ready.largest_record,
                 tries: 0,
             };
-            let new = register(core, sent);
+            let new = register(core, pending);
             core.sender.push(now_ms, partition.slot, new);
         }
     }
 
-    fn send_produce(self: &Arc<Self>, core: &mut Core, call: ProduceCall) {
+    fn send_produce(self: &Arc<Self>, core: &mut ProducerCore, call: ProduceCall) {
         let cluster = self.metadata.cache();
         let Some(endpoint) = cluster.broker(call.node).map(Broker::endpoint) else {
             let failure = Err(CallFailure::Disconnected);
@@ -130,25 +131,25 @@ impl Shared {
             return;
         };
         let mut topics: Vec<TopicProduceData> = vec![];
-        let mut asked = Vec::with_capacity(call.batches.len());
+        let mut requested = Vec::with_capacity(call.batches.len());
         self.measure(core, &call);
         let mut have_ids = true;
         for batch in &call.batches {
-            let Some(sent) = core.batches.get_mut(&batch.id) else {
+            let Some(pending) = core.batches.get_mut(&batch.id) else {
                 continue;
             };
-            let place = &sent.fate.place;
-            let topic_id = cluster.topic_id(&place.topic).unwrap_or_default();
+            let target = &pending.delivery.topic_partition;
+            let topic_id = cluster.topic_id(&target.topic).unwrap_or_default();
             have_ids &= !topic_id.is_zero();
-            let records = sent.batch.seal(BatchProducer {
+            let records = pending.batch.seal(BatchProducer {
                 producer_id: batch.stamp.producer_id,
                 producer_epoch: batch.stamp.producer_epoch,
                 base_sequence: batch.stamp.base_sequence,
                 transactional: batch.stamp.transactional,
             });
-            let (topic, partition) = (place.topic.clone(), place.partition);
+            let (topic, partition) = (target.topic.clone(), target.partition);
             add_batch(&mut topics, &topic, topic_id, partition, records);
-            asked.push(Asked {
+            requested.push(RequestPartition {
                 topic,
                 topic_id,
                 partition,
@@ -175,35 +176,36 @@ impl Shared {
         let connection = self.connections.records(call.node, &endpoint);
         let (shared, id) = (Arc::clone(self), call.id);
         if acks == 0 {
-            connection.send_unanswered(request, options, move |result| shared.handle_sent(id, &result));
+            connection.send_one_way(request, options, move |result| shared.handle_sent(id, &result));
         } else {
             connection.send(request, options, move |result| {
-                shared.handle_produced(id, &asked, result);
+                shared.handle_produced(id, &requested, result);
             });
         }
     }
 
-    fn measure(&self, core: &mut Core, call: &ProduceCall) {
+    fn measure(&self, core: &mut ProducerCore, call: &ProduceCall) {
         let now_ms = io::now_ms();
         for batch in &call.batches {
-            let Some(sent) = core.batches.get_mut(&batch.id) else {
+            let Some(pending) = core.batches.get_mut(&batch.id) else {
                 continue;
             };
-            sent.tries += 1;
-            if sent.tries > 1 {
-                core.metrics.retried(now_ms, &sent.fate.place.topic, sent.records());
+            pending.tries += 1;
+            if pending.tries > 1 {
+                core.metrics
+                    .retried(now_ms, &pending.delivery.topic_partition.topic, pending.records());
             }
         }
         let batches = call.batches.iter().filter_map(|batch| core.batches.get(&batch.id));
         core.metrics.sent(
             now_ms,
-            batches.map(|sent| SentBatch {
-                topic: &sent.fate.place.topic,
-                records: sent.records(),
-                bytes: sent.batch.size(),
-                uncompressed_bytes: sent.uncompressed,
-                largest_record_bytes: sent.largest_record,
-                queued_ms: now_ms - sent.created_ms,
+            batches.map(|pending| SentBatch {
+                topic: &pending.delivery.topic_partition.topic,
+                records: pending.records(),
+                bytes: pending.batch.size(),
+                uncompressed_bytes: pending.uncompressed,
+                largest_record_bytes: pending.largest_record,
+                queued_ms: now_ms - pending.created_ms,
             }),
         );
     }
@@ -223,21 +225,21 @@ impl Shared {
     fn handle_produced(
         self: &Arc<Self>,
         call: CallId,
-        asked: &[Asked],
-        result: Result<Answer<ProduceResponse>, CallError>,
+        requested: &[RequestPartition],
+        result: Result<ApiResponse<ProduceResponse>, CallError>,
     ) {
         let now_ms = io::now_ms();
         let mut core = self.core();
         match result {
-            Ok(answer) => {
-                let throttle_ms = answer.response.throttle_time_ms;
-                core.metrics.answered(now_ms, answer.latency_us, throttle_ms);
-                let produced = read_answer(&answer.response, asked);
-                self.learn_leaders(&mut core, now_ms, &answer.response, asked);
+            Ok(response) => {
+                let throttle_ms = response.body.throttle_time_ms;
+                core.metrics.answered(now_ms, response.latency_us, throttle_ms);
+                let produced = read_response(&response.body, requested);
+                self.update_leaders(&mut core, now_ms, &response.body, requested);
                 core.sender.handle_produce_response(now_ms, call, Ok(&produced));
             }
             Err(error) => {
-                tracing::debug!(%error, "a request with batches was not answered");
+                tracing::debug!(event = "produce_failed", %error, "produce request failed");
                 core.sender.handle_produce_response(now_ms, call, Err(failure(&error)));
             }
         }
@@ -246,18 +248,24 @@ impl Shared {
         self.wake_at(next_ms);
     }
 
-    /// What a broker that does not lead says of who does (KIP-951).
-    fn learn_leaders(&self, core: &mut Core, now_ms: i64, response: &ProduceResponse, asked: &[Asked]) {
+    /// Applies the current leaders in a response (KIP-951).
+    fn update_leaders(
+        &self,
+        core: &mut ProducerCore,
+        now_ms: i64,
+        response: &ProduceResponse,
+        requested: &[RequestPartition],
+    ) {
         if response.node_endpoints.is_empty() {
             return;
         }
         let mut hints = vec![];
         for topic in &response.responses {
             for data in &topic.partition_responses {
-                let found = find(asked, &topic.name, topic.topic_id, data.index);
-                if let Some(asked) = found.filter(|_| data.current_leader.leader_id >= 0) {
+                let found = find(requested, &topic.name, topic.topic_id, data.index);
+                if let Some(requested) = found.filter(|_| data.current_leader.leader_id >= 0) {
                     hints.push(LeaderHint {
-                        partition: TopicPartition::new(asked.topic.clone(), asked.partition),
+                        partition: TopicPartition::new(requested.topic.clone(), requested.partition),
                         leader_id: data.current_leader.leader_id,
                         leader_epoch: data.current_leader.leader_epoch,
                     });
@@ -270,11 +278,11 @@ impl Shared {
             .filter_map(|node| Broker::new(node.node_id, &node.host, node.port, node.rack.as_deref()));
         let brokers: Vec<Broker> = brokers.collect();
         for moved in self.metadata.handle_leaders(&hints, &brokers) {
-            self.learn_topic(core, now_ms, &moved.topic);
+            self.update_topic(core, now_ms, &moved.topic);
         }
     }
 
-    pub(super) fn take_events(&self, core: &mut Core, now_ms: i64) {
+    pub(super) fn take_events(&self, core: &mut ProducerCore, now_ms: i64) {
         while let Some(event) = core.sender.poll_event() {
             match event {
                 SenderEvent::Acked {
@@ -282,7 +290,7 @@ impl Shared {
                     base_offset,
                     log_append_time_ms,
                     ..
-                } => self.decide(core, batch, |_| Outcome::Acked {
+                } => self.decide(core, batch, |_| BatchOutcome::Acked {
                     base_offset,
                     log_append_time_ms,
                 }),
@@ -294,7 +302,7 @@ impl Shared {
                 SenderEvent::CoordinatorMoved(target) => self.forget_coordinator(core, &target),
                 SenderEvent::Done { operation, result } => {
                     for done in core.operations.remove(&operation).unwrap_or_default() {
-                        // Whoever asked may have gone.
+                        // The caller may have dropped the future.
                         let _ = done.send(result.clone().map_err(Into::into));
                     }
                 }
@@ -302,40 +310,40 @@ impl Shared {
         }
     }
 
-    fn fail(&self, core: &mut Core, batch: BatchId, error: BatchError) {
-        if let Some(sent) = core.batches.get(&batch) {
+    fn fail(&self, core: &mut ProducerCore, batch: BatchId, error: BatchError) {
+        if let Some(pending) = core.batches.get(&batch) {
             core.metrics
-                .failed(io::now_ms(), &sent.fate.place.topic, sent.records());
+                .failed(io::now_ms(), &pending.delivery.topic_partition.topic, pending.records());
         }
-        self.decide(core, batch, |sent| {
-            let place = &sent.fate.place;
-            let partition = TopicPartition::new(place.topic.clone(), place.partition);
-            tracing::debug!(%partition, %error, "a batch failed");
-            Outcome::Failed(SendError::Failed {
+        self.decide(core, batch, |pending| {
+            let target = &pending.delivery.topic_partition;
+            let partition = TopicPartition::new(target.topic.clone(), target.partition);
+            tracing::debug!(event = "batch_failed", %partition, %error, "batch failed");
+            BatchOutcome::Failed(SendError::Failed {
                 partition,
                 error: Arc::new(error),
             })
         });
     }
 
-    /// The batch is over: whoever waits is told, and its memory is free.
-    fn decide(&self, core: &mut Core, batch: BatchId, outcome: impl FnOnce(&Sent) -> Outcome) {
-        let Some(sent) = take(core, batch) else { return };
-        let outcome = outcome(&sent);
-        sent.fate.decide(outcome);
-        if let Some(buffer) = sent.batch.into_buffer() {
+    /// Sets the outcome of a batch and frees its memory.
+    fn decide(&self, core: &mut ProducerCore, batch: BatchId, outcome: impl FnOnce(&PendingBatch) -> BatchOutcome) {
+        let Some(pending) = take(core, batch) else { return };
+        let outcome = outcome(&pending);
+        pending.delivery.decide(outcome);
+        if let Some(buffer) = pending.batch.into_buffer() {
             self.limits.memory.recycle(buffer);
         }
     }
 
-    /// The metadata is new: partitions have other leaders, topics more partitions.
+    /// Handles new metadata: leaders may have changed, topics may have more partitions.
     pub(super) fn handle_metadata(self: &Arc<Self>) {
         let now_ms = io::now_ms();
         let mut core = self.core();
         self.forget_idle_topics(&mut core, now_ms);
-        let wanted: Vec<ByteString> = core.wanted.iter().cloned().collect();
-        for name in wanted {
-            self.learn_topic(&mut core, now_ms, &name);
+        let topics_in_use: Vec<ByteString> = core.topics_in_use.iter().cloned().collect();
+        for name in topics_in_use {
+            self.update_topic(&mut core, now_ms, &name);
         }
         let next_ms = self.drive_locked(&mut core, now_ms);
         drop(core);
@@ -343,29 +351,29 @@ impl Shared {
     }
 }
 
-/// Gives the batch a number, under which the sender knows it.
-pub(super) fn register(core: &mut Core, sent: Sent) -> NewBatch {
+/// Assigns an id to the batch, under which the sender knows it.
+pub(super) fn register(core: &mut ProducerCore, pending: PendingBatch) -> NewBatch {
     let id = core.batch_id();
     let new = NewBatch {
         id,
-        records: u32::try_from(sent.batch.record_count()).unwrap_or(1),
-        bytes: sent.batch.size(),
-        created_ms: sent.created_ms,
+        records: u32::try_from(pending.batch.record_count()).unwrap_or(1),
+        bytes: pending.batch.size(),
+        created_ms: pending.created_ms,
     };
-    if let Some(count) = core.under_way.get_mut(sent.slot.index()) {
+    if let Some(count) = core.under_way.get_mut(pending.slot.index()) {
         *count += 1;
     }
-    core.batches.insert(id, sent);
+    core.batches.insert(id, pending);
     new
 }
 
-/// The sender has it no more.
-pub(super) fn take(core: &mut Core, batch: BatchId) -> Option<Sent> {
-    let sent = core.batches.remove(&batch)?;
-    if let Some(count) = core.under_way.get_mut(sent.slot.index()) {
+/// Removes a batch that the sender has completed.
+pub(super) fn take(core: &mut ProducerCore, batch: BatchId) -> Option<PendingBatch> {
+    let pending = core.batches.remove(&batch)?;
+    if let Some(count) = core.under_way.get_mut(pending.slot.index()) {
         *count -= 1;
     }
-    Some(sent)
+    Some(pending)
 }
 
 fn add_batch(topics: &mut Vec<TopicProduceData>, name: &ByteString, topic_id: Uuid, index: i32, records: Bytes) {
@@ -385,21 +393,29 @@ fn add_batch(topics: &mut Vec<TopicProduceData>, name: &ByteString, topic_id: Uu
     }
 }
 
-fn find<'a>(asked: &'a [Asked], name: &str, topic_id: Uuid, partition: i32) -> Option<&'a Asked> {
-    let is_topic = |asked: &&Asked| match topic_id.is_zero() {
-        true => asked.topic == name,
-        false => asked.topic_id == topic_id,
+fn find<'a>(
+    requested: &'a [RequestPartition],
+    name: &str,
+    topic_id: Uuid,
+    partition: i32,
+) -> Option<&'a RequestPartition> {
+    let is_topic = |requested: &&RequestPartition| match topic_id.is_zero() {
+        true => requested.topic == name,
+        false => requested.topic_id == topic_id,
     };
-    asked.iter().filter(|asked| asked.partition == partition).find(is_topic)
+    requested
+        .iter()
+        .filter(|requested| requested.partition == partition)
+        .find(is_topic)
 }
 
-fn read_answer(response: &ProduceResponse, asked: &[Asked]) -> Vec<ProducePartitionResponse> {
-    let mut produced = Vec::with_capacity(asked.len());
+fn read_response(response: &ProduceResponse, requested: &[RequestPartition]) -> Vec<ProducePartitionResponse> {
+    let mut produced = Vec::with_capacity(requested.len());
     for topic in &response.responses {
         for data in &topic.partition_responses {
-            if let Some(asked) = find(asked, &topic.name, topic.topic_id, data.index) {
+            if let Some(requested) = find(requested, &topic.name, topic.topic_id, data.index) {
                 produced.push(ProducePartitionResponse {
-                    slot: asked.slot,
+                    slot: requested.slot,
                     error: ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError),
                     base_offset: data.base_offset,
                     log_append_time_ms: data.log_append_time_ms,
@@ -415,9 +431,11 @@ pub(super) fn failure(error: &CallError) -> CallFailure {
     match error {
         CallError::UnsupportedVersion { api, .. } => CallFailure::Unsupported { api: *api },
         CallError::TimedOut { .. } => CallFailure::TimedOut,
-        CallError::ConnectFailed { .. } | CallError::BadRequest { .. } | CallError::TooManyWaiting { .. } => {
+        CallError::ConnectFailed { .. } | CallError::EncodeFailed { .. } | CallError::TooManyWaiting { .. } => {
             CallFailure::NotSent
         }
-        CallError::Disconnected { .. } | CallError::BadAnswer { .. } | CallError::Closed => CallFailure::Disconnected,
+        CallError::Disconnected { .. } | CallError::MalformedResponse { .. } | CallError::Closed => {
+            CallFailure::Disconnected
+        }
     }
 }

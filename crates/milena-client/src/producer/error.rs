@@ -1,16 +1,16 @@
-//! What can go wrong with a producer, and what it means for the records.
+//! Errors of the producer.
 
 use std::{sync::Arc, time::Duration};
 
 use milena_machines::{
     TopicPartition,
-    produce::{BatchError, Fate, TransactionError},
+    produce::{BatchError, TransactionError, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
 use crate::config::ConfigErrors;
 
-/// Why there is no producer.
+/// The reason why a producer cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewProducerError {
@@ -20,29 +20,29 @@ pub enum NewProducerError {
     Io(String),
 }
 
-/// Why a record was not sent, or not acknowledged.
+/// The reason why a record was not sent, or not acknowledged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
     #[error(
-        "a record for {topic} takes {size} bytes, more than max.request.size allows ({limit}); raise it, and the broker's message.max.bytes"
+        "a record for {topic} has {size} bytes, more than max.request.size ({limit}); raise it, and the broker's message.max.bytes"
     )]
     TooLarge { topic: String, size: usize, limit: usize },
-    #[error("a record for {topic} takes {size} bytes, more than buffer.memory has in all ({limit})")]
+    #[error("a record for {topic} has {size} bytes, more than buffer.memory ({limit})")]
     LargerThanMemory { topic: String, size: usize, limit: usize },
     #[error(
-        "no room in buffer.memory within max.block.ms ({} ms): the brokers take records slower than they are sent", waited.as_millis()
+        "buffer.memory was exhausted for max.block.ms ({} ms): records are sent faster than the brokers accept them", waited.as_millis()
     )]
-    NoRoom { waited: Duration },
-    #[error("{topic} has no partition {partition}: it has {count}")]
+    BufferExhausted { waited: Duration },
+    #[error("{topic} has no partition {partition}; it has {count} partitions")]
     NoSuchPartition { topic: String, partition: i32, count: i32 },
-    #[error("nothing is known of {topic} after max.block.ms ({} ms){}", waited.as_millis(), why.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
+    #[error("no metadata for topic {topic} within max.block.ms ({} ms){}", waited.as_millis(), why.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
     UnknownTopic {
         topic: String,
         waited: Duration,
         why: Option<String>,
     },
-    #[error("{topic} cannot be written to: {code}")]
+    #[error("cannot write to topic {topic}: {code}")]
     Topic { topic: String, code: ErrorCode },
     #[error(transparent)]
     Transaction(#[from] TransactionError),
@@ -51,46 +51,46 @@ pub enum SendError {
         partition: TopicPartition,
         error: Arc<BatchError>,
     },
-    #[error("the records of {partition} cannot be compressed: {why}")]
+    #[error("cannot compress the records of {partition}: {why}")]
     Compression { partition: TopicPartition, why: String },
     #[error("the producer is closed")]
     Closed,
 }
 
 impl SendError {
-    /// What is known of the record: whether it may be in the log.
-    pub fn fate(&self) -> Fate {
+    /// Whether the record may be in the log.
+    pub fn write_status(&self) -> WriteStatus {
         match self {
-            Self::Failed { error, .. } => error.fate,
-            _ => Fate::NotWritten,
+            Self::Failed { error, .. } => error.status,
+            _ => WriteStatus::NotWritten,
         }
     }
 }
 
-/// What was not written until a flush, or until the end.
+/// The reason why a flush or close failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlushError {
-    #[error("{failed} batches failed, the first of them so: {first}")]
+    #[error("{failed} batches failed; the first error: {first}")]
     Failed { failed: usize, first: SendError },
     #[error("{left} batches were not acknowledged in time")]
     TimedOut { left: usize },
 }
 
-/// Why a call about a transaction has failed. [`TransactionCallError::remedy`] says what to do.
+/// The reason why a transaction call failed. [`TransactionCallError::remedy`] returns the reaction.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransactionCallError {
     #[error(transparent)]
     Transaction(#[from] TransactionError),
-    #[error("no answer within {} ms; call it again, or close the producer", waited.as_millis())]
+    #[error("no response within {} ms; retry the call, or close the producer", waited.as_millis())]
     TimedOut { waited: Duration },
     #[error("the producer is closed")]
     Closed,
 }
 
 impl TransactionCallError {
-    /// What the application can do.
+    /// The reaction that the application should choose.
     pub fn remedy(&self) -> milena_machines::produce::Remedy {
         use milena_machines::produce::Remedy;
         match self {

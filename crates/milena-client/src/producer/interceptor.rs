@@ -1,4 +1,4 @@
-//! What sees records on their way out, and what becomes of them.
+//! Interceptors of records and acknowledgements.
 
 use std::{
     borrow::Cow,
@@ -15,22 +15,22 @@ use tokio::sync::watch;
 
 use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
+    batch_delivery::{BatchDelivery, WatchOutcome},
     error::SendError,
-    fate::{BatchFate, Watched},
 };
 use crate::io::Io;
 
-/// Sees all records before they are sent, and hears what became of each. Interceptors run in the order in which they were
-/// added and should be quick. One that panics does not count: the record goes on as it was before it.
+/// Observes and changes records before they are sent, and observes their outcome. Interceptors run in the order in
+/// which they were added and should be quick. If one panics, its change is ignored.
 pub trait ProducerInterceptor: Send + Sync {
-    /// A record is about to be sent; what comes back is sent in its place. Its partition is not chosen yet. This runs in
-    /// the caller's task, and again for a record that `try_enqueue` did not take.
+    /// Called before a record is sent; the returned record replaces it. The partition is not chosen yet. Runs in the
+    /// caller's task, and again for a record that `try_enqueue` did not accept.
     fn on_send<'a>(&self, record: OutgoingRecord<'a>) -> OutgoingRecord<'a> {
         record
     }
 
-    /// A record for this topic was acknowledged, or has failed. This runs on the thread that serves all connections, a
-    /// moment after the outcome is known: it must not block. [`Producer::close`] waits for it.
+    /// Called after a record was acknowledged or has failed. Runs on the io thread of all connections, so it must not
+    /// block. [`Producer::close`] waits for it.
     fn on_acknowledgement(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
         let _ = (topic, outcome);
     }
@@ -70,7 +70,7 @@ impl<'a> OutgoingRecord<'a> {
         }
     }
 
-    /// Adds a header behind the others.
+    /// Appends a header.
     #[must_use]
     pub fn header(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push(OutgoingHeader {
@@ -101,7 +101,7 @@ impl<'a> OutgoingRecord<'a> {
 }
 
 impl Producer {
-    /// Lets an interceptor see all that is sent from now on, with this producer and its clones.
+    /// Adds an interceptor for this producer and its clones.
     ///
     /// ```no_run
     /// # fn demo(producer: milena_client::producer::Producer) {
@@ -122,34 +122,34 @@ impl Producer {
         let interceptors = &self.shared().interceptors;
         let mut all = interceptors.all.write().unwrap_or_else(PoisonError::into_inner);
         all.push(Arc::new(interceptor));
-        interceptors.are_there.store(true, Relaxed);
+        interceptors.has_any.store(true, Relaxed);
     }
 }
 
-/// Those of a producer.
+/// The interceptors of a producer.
 pub(super) struct Interceptors {
-    /// All that a record costs as long as there are none.
-    are_there: AtomicBool,
+    /// The only cost of a record without interceptors.
+    has_any: AtomicBool,
     all: RwLock<Vec<Arc<dyn ProducerInterceptor>>>,
-    /// How many batches they are to hear of.
-    untold: watch::Sender<usize>,
+    /// The number of batches to report.
+    pending: watch::Sender<usize>,
 }
 
 impl Interceptors {
     pub(super) fn new() -> Self {
         Self {
-            are_there: AtomicBool::new(false),
+            has_any: AtomicBool::new(false),
             all: RwLock::default(),
-            untold: watch::Sender::new(0),
+            pending: watch::Sender::new(0),
         }
     }
 
     #[inline]
-    pub(super) fn are_there(&self) -> bool {
-        self.are_there.load(Relaxed)
+    pub(super) fn has_any(&self) -> bool {
+        self.has_any.load(Relaxed)
     }
 
-    /// They may add some more meanwhile.
+    /// A copy, because interceptors may add others meanwhile.
     fn all(&self) -> Vec<Arc<dyn ProducerInterceptor>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -161,48 +161,56 @@ impl Interceptors {
                 let before = record.clone();
                 let changed = catch_unwind(AssertUnwindSafe(|| interceptor.on_send(record)));
                 changed.unwrap_or_else(|_| {
-                    tracing::error!(topic = %before.topic, "an interceptor panicked; the record goes on as it was");
+                    tracing::error!(
+                        event = "interceptor_panicked",
+                        topic = %before.topic,
+                        "interceptor panicked in on_send; the record is sent unchanged"
+                    );
                     before
                 })
             })
     }
 
-    pub(super) fn tell(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
+    pub(super) fn notify(&self, topic: &str, outcome: Result<&RecordMetadata, &SendError>) {
         for interceptor in &self.all() {
-            let told = catch_unwind(AssertUnwindSafe(|| interceptor.on_acknowledgement(topic, outcome)));
-            if told.is_err() {
-                tracing::error!(topic, "an interceptor panicked when it heard what became of a record");
+            let notified = catch_unwind(AssertUnwindSafe(|| interceptor.on_acknowledgement(topic, outcome)));
+            if notified.is_err() {
+                tracing::error!(
+                    event = "interceptor_panicked",
+                    topic,
+                    "interceptor panicked in on_acknowledgement"
+                );
             }
         }
     }
 
-    /// Tells what becomes of a record when that is known. There is one task for the records of a batch.
+    /// Reports the outcome of a record when it is known. One task reports all records of a batch.
     pub(super) fn follow(self: &Arc<Self>, io: &Io, delivery: &Delivery) {
-        let (fate, index, timestamp) = delivery.parts();
-        let fate = Arc::clone(fate);
-        match fate.watch(index, timestamp) {
-            Watched::WithOthers => {}
-            Watched::First => {
-                let telling = Telling::new(self);
+        let (batch, index, timestamp) = delivery.parts();
+        let batch = Arc::clone(batch);
+        match batch.watch(index, timestamp) {
+            WatchOutcome::WithOthers => {}
+            WatchOutcome::First => {
+                let notification = AckNotification::new(self);
                 io.spawn(async move {
-                    // What became of it is told below, with all others.
-                    let _ = Delivery::new(Arc::clone(&fate), 0, -1).await;
-                    let records = fate.take_watched();
-                    telling.tell_all(&fate, records).await;
+                    // The outcome is reported below, for all records.
+                    let _ = Delivery::new(Arc::clone(&batch), 0, -1).await;
+                    let records = batch.take_watched();
+                    notification.notify_all(&batch, records).await;
                 });
             }
-            // The batch is over already.
-            Watched::TooLate => {
-                let telling = Telling::new(self);
-                io.spawn(async move { telling.tell_all(&fate, vec![(index, timestamp)]).await });
+            // The batch is complete already.
+            WatchOutcome::TooLate => {
+                let notification = AckNotification::new(self);
+                io.spawn(async move { notification.notify_all(&batch, vec![(index, timestamp)]).await });
             }
         }
     }
 
-    /// Returns when they have heard of everything that is decided.
-    pub(super) async fn have_heard(&self) {
-        // The other end is here, so this cannot fail.
-        let _ = self.untold.subscribe().wait_for(|untold| *untold == 0).await;
+    /// Waits until all outcomes were reported.
+    pub(super) async fn all_notified(&self) {
+        // The sender lives in `self`, so this cannot fail.
+        let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
     }
 }
 
@@ -214,25 +222,25 @@ impl fmt::Debug for Interceptors {
     }
 }
 
-/// A batch that interceptors are to hear of, for as long as this lives.
-struct Telling(Arc<Interceptors>);
+/// A batch to report; it counts as pending while this lives.
+struct AckNotification(Arc<Interceptors>);
 
-impl Telling {
+impl AckNotification {
     fn new(interceptors: &Arc<Interceptors>) -> Self {
-        interceptors.untold.send_modify(|untold| *untold += 1);
+        interceptors.pending.send_modify(|pending| *pending += 1);
         Self(Arc::clone(interceptors))
     }
 
-    async fn tell_all(self, fate: &Arc<BatchFate>, records: Vec<(u32, i64)>) {
+    async fn notify_all(self, batch: &Arc<BatchDelivery>, records: Vec<(u32, i64)>) {
         for (index, timestamp) in records {
-            let outcome = Delivery::new(Arc::clone(fate), index, timestamp).await;
-            self.0.tell(&fate.place.topic, outcome.as_ref());
+            let outcome = Delivery::new(Arc::clone(batch), index, timestamp).await;
+            self.0.notify(&batch.topic_partition.topic, outcome.as_ref());
         }
     }
 }
 
-impl Drop for Telling {
+impl Drop for AckNotification {
     fn drop(&mut self) {
-        self.0.untold.send_modify(|untold| *untold -= 1);
+        self.0.pending.send_modify(|pending| *pending -= 1);
     }
 }

@@ -1,4 +1,4 @@
-//! `buffer.memory`: the bytes of all batches that are not acknowledged. A send that finds no room waits in line.
+//! `buffer.memory`: the bytes of all unacknowledged batches. A send without free memory waits in order.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -7,24 +7,24 @@ use std::sync::{
 
 use tokio::sync::Semaphore;
 
-/// Buffers come in sizes that are so many times as large as the one before.
+/// Growth factor of the buffer sizes.
 const GROWTH: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Memory {
     total: usize,
     free: Semaphore,
-    /// Bytes of batches that are closed and not acknowledged.
+    /// Bytes of closed batches that are not acknowledged.
     unacknowledged: AtomicUsize,
     pool: Mutex<Pool>,
 }
 
-/// Buffers of acknowledged batches, for the next ones. They hold at most `buffer.memory`.
+/// Buffers of acknowledged batches, for reuse; at most `buffer.memory`.
 #[derive(Debug)]
 struct Pool {
     bytes_max: usize,
     bytes: usize,
-    /// From the smallest size to the largest.
+    /// Ordered by size.
     classes: Vec<Class>,
 }
 
@@ -34,16 +34,16 @@ struct Class {
     buffers: Vec<Vec<u8>>,
 }
 
-/// Room for one batch. It goes back when this is dropped.
+/// The memory of one batch, released on drop.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Reservation {
     memory: Arc<Memory>,
     bytes: usize,
-    /// The size of the batch once it is closed.
+    /// The size of the closed batch; 0 while it is open.
     closed_bytes: usize,
 }
 
-impl Room {
+impl Reservation {
     fn new(memory: &Arc<Memory>, bytes: usize) -> Self {
         Self {
             memory: Arc::clone(memory),
@@ -52,7 +52,7 @@ impl Room {
         }
     }
 
-    /// Makes it larger if there is memory for that now.
+    /// Grows the reservation. Returns whether the memory was free.
     pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         match self.memory.try_take(more) {
@@ -64,13 +64,13 @@ impl Room {
         }
     }
 
-    /// The batch takes no more records and has this size from now on.
+    /// Records the size of the batch when it is closed.
     pub(super) fn close(&mut self, batch_bytes: usize) {
         self.memory.unacknowledged.fetch_add(batch_bytes, Relaxed);
         self.closed_bytes += batch_bytes;
     }
 
-    /// Gives back everything above this.
+    /// Releases everything above `bytes`.
     pub(super) fn shrink(&mut self, bytes: usize) {
         let left = self.bytes.saturating_sub(bytes);
         self.bytes -= left;
@@ -79,7 +79,7 @@ impl Room {
         }
     }
 
-    /// Takes a part of it away for a part of the batch, as large as is left.
+    /// Splits off a reservation for a part of the batch, as far as bytes are left.
     pub(super) fn part(&mut self, bytes: usize) -> Self {
         let (taken, closed_bytes) = (bytes.min(self.bytes), bytes.min(self.closed_bytes));
         self.bytes -= taken;
@@ -92,7 +92,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.memory.unacknowledged.fetch_sub(self.closed_bytes, Relaxed);
         self.shrink(0);
@@ -100,7 +100,7 @@ impl Drop for Room {
 }
 
 impl Memory {
-    /// `batch_min` and `batch_max` are the sizes between which batches grow.
+    /// Batches grow from `batch_min` to `batch_max`.
     pub(super) fn new(total: usize, batch_min: usize, batch_max: usize) -> Arc<Self> {
         let total = total.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
@@ -119,25 +119,25 @@ impl Memory {
         self.free.available_permits()
     }
 
-    /// Bytes of batches that are closed and not acknowledged.
+    /// Bytes of closed batches that are not acknowledged.
     pub(super) fn unacknowledged(&self) -> usize {
         self.unacknowledged.load(Relaxed)
     }
 
-    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let permit = self.free.try_acquire_many(u32::try_from(bytes).ok()?).ok()?;
         permit.forget();
-        Some(Room::new(self, bytes))
+        Some(Reservation::new(self, bytes))
     }
 
-    /// Waits for room, in the order of the calls. `None` if the producer is closed meanwhile.
-    pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+    /// Waits for free memory, in the order of the calls. `None` if the producer is closed meanwhile.
+    pub(super) async fn take(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let permit = self.free.acquire_many(u32::try_from(bytes).ok()?).await.ok()?;
         permit.forget();
-        Some(Room::new(self, bytes))
+        Some(Reservation::new(self, bytes))
     }
 
-    /// Ends all waits for room.
+    /// Ends all waits.
     pub(super) fn close(&self) {
         self.free.close();
     }
@@ -173,7 +173,7 @@ impl Pool {
     }
 
     fn take(&mut self, size: usize) -> Vec<u8> {
-        // A single record can be larger than any class.
+        // A single record can be larger than the largest class.
         let Some(class) = self.classes.iter_mut().find(|class| class.capacity >= size) else {
             return Vec::with_capacity(size);
         };
@@ -186,7 +186,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a buffer if it fits one of the classes.
+    /// Keeps a buffer if it fits a class.
     fn put_back(&mut self, buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         if self.bytes + capacity > self.bytes_max {
@@ -200,7 +200,7 @@ impl Pool {
     }
 }
 
-/// The size to grow to from this one.
+/// The next larger buffer size.
 pub(super) fn next_size(size: usize, max: usize) -> usize {
     size.saturating_mul(GROWTH).min(max).max(size)
 }
@@ -237,14 +237,14 @@ mod tests {
     #[test]
     fn rooms_account_for_every_byte() {
         let memory = Memory::new(1_000, 100, 400);
-        let mut room = memory.try_take(100).unwrap();
-        assert!(room.grow_to(400) && !room.grow_to(1_001));
+        let mut reservation = memory.try_take(100).unwrap();
+        assert!(reservation.grow_to(400) && !reservation.grow_to(1_001));
         assert_eq!(memory.free(), 600);
-        room.close(350);
-        room.shrink(350);
+        reservation.close(350);
+        reservation.shrink(350);
         assert_eq!((memory.free(), memory.unacknowledged()), (650, 350));
-        let part = room.part(200);
-        drop(room);
+        let part = reservation.part(200);
+        drop(reservation);
         assert_eq!((memory.free(), memory.unacknowledged()), (800, 200));
         drop(part);
         assert_eq!((memory.free(), memory.unacknowledged()), (1_000, 0));

@@ -1,13 +1,14 @@
-//! Sending records.
+//! The producer.
 //!
-//! [`Producer::send`] waits for the acknowledgement of one record. [`Producer::enqueue`] waits for room only, and gives a
-//! [`Delivery`] to wait for, or not; [`Deliveries`] collects many. Records of one partition are written in the order of
-//! these calls, whatever has to be repeated.
+//! [`Producer::send`] waits for the acknowledgement of one record. [`Producer::enqueue`] waits for memory only, and
+//! returns a [`Delivery`]; [`Deliveries`] collects many. Records of one partition are written in the order of these
+//! calls, also after retries.
 //!
-//! The way of a record: its partition is chosen (`partition`), its bytes are encoded into the open batch of that partition
-//! (`buffer`) in the calling thread; when the batch is full, or `linger.ms` is over, a task on the io thread hands it to
-//! the machine that numbers and repeats batches, and sends what that decides (`drive`).
+//! The path of a record: its partition is chosen (`partition`) and its bytes are encoded into the open batch of that
+//! partition (`buffer`), in the calling thread. When the batch is full or `linger.ms` is over, a task on the io thread
+//! hands it to the sender machine, which assigns sequences and decides about retries, and sends its requests (`drive`).
 
+mod batch_delivery;
 mod buffer;
 mod close;
 mod compressors;
@@ -15,9 +16,7 @@ mod control;
 mod delivery;
 mod drive;
 mod error;
-mod fate;
 mod interceptor;
-mod learn;
 mod memory;
 mod new;
 pub mod partition;
@@ -25,6 +24,7 @@ mod record;
 mod send;
 mod shared;
 mod split;
+mod topic_metadata;
 mod topics;
 mod transaction;
 
@@ -33,7 +33,9 @@ use std::{sync::Arc, time::Duration};
 pub use delivery::{Deliveries, Delivery};
 pub use error::{FlushError, NewProducerError, SendError, TransactionCallError};
 pub use interceptor::{OutgoingHeader, OutgoingRecord, ProducerInterceptor};
-pub use milena_machines::produce::{BatchCause, BatchError, Fate, Misuse, Remedy, TransactionCause, TransactionError};
+pub use milena_machines::produce::{
+    BatchCause, BatchError, Misuse, Remedy, TransactionCause, TransactionError, WriteStatus,
+};
 pub use milena_wire::records::Header;
 pub use record::{ProducerRecord, RecordMetadata};
 pub use send::TrySendError;
@@ -41,11 +43,11 @@ pub use transaction::Transaction;
 
 use crate::{
     config::ProducerConfig,
-    reachability::{self, ConnectError, UnavailableTopic, UnreachableBroker},
+    reachability::{self, BootstrapError, UnavailableTopic, UnreachableBroker},
 };
-use shared::Shared;
+use shared::ProducerShared;
 
-/// Sends records. Clones are the same producer; with the last of them it ends, and what has not left is not sent: call
+/// A Kafka producer. Clones share it. Dropping the last clone closes it without sending the remaining records; call
 /// [`Producer::close`] or [`Producer::flush`] before.
 ///
 /// ```no_run
@@ -69,25 +71,26 @@ pub struct Producer {
     owner: Arc<Owner>,
 }
 
-/// The last one to go ends everything.
+/// Closes the producer when the last clone is dropped.
 #[derive(Debug)]
 struct Owner {
-    shared: Arc<Shared>,
+    shared: Arc<ProducerShared>,
 }
 
 impl Producer {
-    /// What the producer was made with.
+    /// The configuration of the producer.
     pub fn config(&self) -> &ProducerConfig {
         &self.shared().config
     }
 
-    /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
-    /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
-    pub async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+    /// Waits until one bootstrap server has responded, up to `within`. The error has the reason of each address:
+    /// refused, name unknown, timed out, and so on. Without this call a client retries without end, and logs the
+    /// reasons.
+    pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.shared().metadata, within).await
     }
 
-    /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
+    /// The brokers and bootstrap servers whose last connection attempt failed.
     pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
         self.shared().connections.unreachable()
     }
@@ -102,7 +105,7 @@ impl Producer {
         errors.collect()
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Arc<ProducerShared> {
         &self.owner.shared
     }
 }

@@ -1,4 +1,4 @@
-//! Making a producer.
+//! Creation of a producer.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -15,7 +15,7 @@ use super::{
     error::NewProducerError,
     memory::Memory,
     partition::{self, Partitioner},
-    shared::{Core, Shared},
+    shared::{Network, ProducerCore, ProducerShared},
 };
 use crate::{
     config::{ConfigErrors, ProducerConfig},
@@ -26,12 +26,11 @@ use crate::{
     net::{Connections, client_settings},
 };
 
-/// Answers to a producer are small.
+/// Memory for idle response buffers; Produce responses are small.
 const IDLE_BUFFER_BYTES: usize = 1 << 20;
 
 impl Producer {
-    /// A producer from a configuration, its builder, or a map of settings. Nothing is asked of a broker yet, and this does
-    /// not wait.
+    /// Creates a producer from a configuration, its builder, or a map of settings. It does not contact a broker.
     pub fn new<C>(config: C) -> Result<Self, NewProducerError>
     where
         C: TryInto<ProducerConfig>,
@@ -42,7 +41,7 @@ impl Producer {
         Self::make(config, partitioner)
     }
 
-    /// The same with a partitioner of one's own, in place of `partitioner.class`.
+    /// Creates a producer with a custom partitioner, in place of `partitioner.class`.
     pub fn with_partitioner<C>(config: C, partitioner: Arc<dyn Partitioner>) -> Result<Self, NewProducerError>
     where
         C: TryInto<ProducerConfig>,
@@ -53,7 +52,7 @@ impl Producer {
 
     fn make(config: ProducerConfig, partitioner: Arc<dyn Partitioner>) -> Result<Self, NewProducerError> {
         for note in &config.notes {
-            tracing::warn!("{note}");
+            tracing::warn!(event = "config_note", "{note}");
         }
         let io = Io::start().map_err(|error| NewProducerError::Io(error.to_string()))?;
         let runtime = Io::of_records(config.io).map_err(|error| NewProducerError::Io(error.to_string()))?;
@@ -65,9 +64,9 @@ impl Producer {
             let id = ByteString::from(id);
             Coordinator::start(metadata.clone(), CoordinatorKind::Transaction, id)
         });
-        // A single batch must find room.
+        // A single batch must fit into `buffer.memory`.
         let batch_size = config.batch_size.min(config.buffer_memory).max(1);
-        // With 0 every record goes alone, whatever waits.
+        // `batch.size=0` means one record per batch, at any load.
         let batch_max = match config.batch_size {
             0 => batch_size,
             _ => config.batch_size_max.min(config.buffer_memory).max(batch_size),
@@ -83,8 +82,13 @@ impl Producer {
             length_ms: config.metrics_sample_window_ms,
         };
         let metrics = ProducerMetrics::new(window, config.client_id.clone());
-        let core = Core::new(sender, transactions.clone(), metrics);
-        let shared = Shared::start(config, (io, connections, metadata), limits, partitioner, core);
+        let core = ProducerCore::new(sender, transactions.clone(), metrics);
+        let network = Network {
+            io,
+            connections,
+            metadata,
+        };
+        let shared = ProducerShared::start(config, network, limits, partitioner, core);
         if let Some(transactions) = transactions {
             shared.watch(&transactions, &Target::TransactionCoordinator);
         }

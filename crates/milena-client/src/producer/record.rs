@@ -1,11 +1,9 @@
-//! What is sent, and what became of it.
-
-use std::sync::Arc;
+//! Records to send, and their metadata after the acknowledgement.
 
 use bytestring::ByteString;
 use milena_wire::records::Header;
 
-/// A record to be sent. It borrows: its bytes are copied once, into the batch.
+/// A record to send. It borrows its data, which is copied once, into the batch.
 ///
 /// ```
 /// use milena_client::producer::ProducerRecord;
@@ -15,14 +13,14 @@ use milena_wire::records::Header;
 #[derive(Debug, Clone, Copy)]
 pub struct ProducerRecord<'a> {
     pub topic: &'a str,
-    /// `None` leaves it to the partitioner.
+    /// `None` lets the partitioner choose.
     pub partition: Option<i32>,
     pub key: Option<&'a [u8]>,
-    /// `None` is a tombstone: compaction forgets the key.
+    /// `None` is a tombstone: compaction removes the key.
     pub value: Option<&'a [u8]>,
     pub headers: &'a [Header<'a>],
-    /// Milliseconds since 1970; `None` is the time of sending. For records that nobody waits for it is taken from a cheaper
-    /// clock, which on Linux is behind by up to one tick of the kernel, 1 to 10 ms.
+    /// Milliseconds since 1970; `None` is the time of sending. [`Producer::enqueue`](super::Producer::enqueue) uses a
+    /// cheaper clock for it, which on Linux lags by up to one kernel tick, 1 to 10 ms.
     pub timestamp: Option<i64>,
 }
 
@@ -70,22 +68,13 @@ impl<'a> ProducerRecord<'a> {
     }
 }
 
-/// Where a record is.
+/// The location of an acknowledged record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordMetadata {
     pub topic: ByteString,
     pub partition: i32,
-    /// `None` with `acks=0`, and if the broker had the record already when it was sent once more.
+    /// `None` with `acks=0`, and if the broker detected a duplicate of a retry.
     pub offset: Option<i64>,
-    /// The record's own, or that of the broker if the topic has log append time.
+    /// The timestamp of the record, or of the broker for topics with log append time.
     pub timestamp: i64,
 }
-
-/// The partition that a batch goes to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) topic: ByteString,
-    pub(super) partition: i32,
-}
-
-pub(super) type SharedPlace = Arc<Place>;

@@ -1,4 +1,4 @@
-//! From a record to its batch.
+//! Sending: from a record to its batch.
 
 use std::{
     sync::{
@@ -15,44 +15,44 @@ use milena_wire::records::{HEADER_SIZE, NewRecord};
 
 use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
-    buffer::{Appended, NoRoom, Partition},
+    buffer::{AppendResult, MemoryExhausted, Partition},
     error::SendError,
-    memory::Room,
-    partition::{Choice, Load, Partitions, Unplaced},
-    shared::Shared,
+    memory::Reservation,
+    partition::{Choice, Load, PartitionInput, Partitions},
+    shared::ProducerShared,
     topics::Topic,
 };
 use crate::{io, metadata::Refresh, metrics::ProducerCall};
 
-/// What the encoding of a record may add to its own bytes: lengths, offset, timestamp.
+/// The maximum encoding overhead of a record: lengths, offset, timestamp.
 const RECORD_OVERHEAD: usize = 36;
-/// The same for each header.
+/// The maximum encoding overhead of a header.
 const HEADER_OVERHEAD: usize = 10;
 
-/// A record that was not taken, because that would mean to wait.
+/// The reason why [`Producer::try_enqueue`] did not accept a record.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrySendError {
-    /// There is no room in `buffer.memory`, or nothing is known of the topic yet.
-    #[error("the record was not taken: there is no room, or its topic is not known yet")]
+    /// `buffer.memory` is exhausted, or the topic's metadata is missing.
+    #[error("the record would have to wait: buffer.memory is exhausted, or the metadata of its topic is missing")]
     WouldBlock,
     #[error(transparent)]
     Refused(#[from] SendError),
 }
 
-/// Why a record has no batch yet.
+/// The resource that a record must wait for.
 enum Wait {
     Metadata,
-    Room(usize),
+    Memory(usize),
 }
 
-/// Why a record was not put into a batch. It is small: every call has a place for it, and few need it.
-enum NotPlaced {
+/// The reason why a record was not appended to a batch. Boxed, so that the result of the common case is small.
+enum PlaceError {
     Wait(Wait),
     Refused(Box<SendError>),
 }
 
-impl From<SendError> for NotPlaced {
+impl From<SendError> for PlaceError {
     #[cold]
     fn from(error: SendError) -> Self {
         Self::Refused(Box::new(error))
@@ -60,39 +60,39 @@ impl From<SendError> for NotPlaced {
 }
 
 impl Producer {
-    /// Sends a record and waits until it is acknowledged. It leaves at once if nothing of its partition is under way, and
-    /// otherwise with what came meanwhile, within `linger.ms`.
+    /// Sends a record and waits for its acknowledgement. It is sent at once if no batch of its partition is in flight,
+    /// otherwise together with other records within `linger.ms`.
     ///
     /// # Cancel safety
     ///
-    /// A record that has been taken is sent although this is dropped; one that waits for room is not.
+    /// Dropping the future does not cancel a record that is in a batch; a record that waits for memory is not sent.
     pub async fn send(&self, record: ProducerRecord<'_>) -> Result<RecordMetadata, SendError> {
         self.place(record, true).await?.await
     }
 
-    /// Takes a record, to be sent within `linger.ms`. This waits, up to `max.block.ms`, only if there is no room in
-    /// `buffer.memory` or if nothing is known of the topic.
+    /// Enqueues a record, to be sent within `linger.ms`. Waits up to `max.block.ms` if `buffer.memory` is exhausted or
+    /// the topic's metadata is missing.
     ///
-    /// Records are written in the order of the calls if they go to the same partition.
+    /// Records of one partition are written in the order of the calls.
     ///
     /// # Cancel safety
     ///
-    /// A record that waits for room when this is dropped is not sent.
+    /// A record that waits for memory when the future is dropped is not sent.
     pub async fn enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, SendError> {
         self.place(record, false).await
     }
 
-    /// As [`enqueue`](Self::enqueue), for whoever cannot wait.
+    /// As [`enqueue`](Self::enqueue), without waiting.
     pub fn try_enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         let shared = self.shared();
-        if !shared.interceptors.are_there() {
+        if !shared.interceptors.has_any() {
             return shared.place_now(&record);
         }
         let record = shared.interceptors.on_send(record);
         let placed = shared.place_now(&record.borrowed(&record.borrowed_headers()));
         match &placed {
             Ok(delivery) => shared.interceptors.follow(&shared.io, delivery),
-            Err(TrySendError::Refused(error)) => shared.interceptors.tell(&record.topic, Err(error)),
+            Err(TrySendError::Refused(error)) => shared.interceptors.notify(&record.topic, Err(error)),
             Err(TrySendError::WouldBlock) => {}
         }
         placed
@@ -100,22 +100,22 @@ impl Producer {
 
     async fn place(&self, record: ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
         let shared = self.shared();
-        if shared.interceptors.are_there() {
-            // In a box, so that others do not pay for its size.
+        if shared.interceptors.has_any() {
+            // Boxed, to keep the common future small.
             return Box::pin(shared.place_intercepted(record, is_urgent)).await;
         }
         shared.place(&record, is_urgent).await
     }
 }
 
-impl Shared {
+impl ProducerShared {
     async fn place(self: &Arc<Self>, record: &ProducerRecord<'_>, is_urgent: bool) -> Result<Delivery, SendError> {
-        self.pay_turn().await;
+        self.yield_if_owed().await;
         match self.try_place(record, is_urgent, &mut None) {
             Ok(delivery) => Ok(delivery),
-            // In a box, so that those who need not wait do not pay for its size.
-            Err(NotPlaced::Wait(wait)) => Box::pin(self.place_later(record, is_urgent, wait)).await,
-            Err(NotPlaced::Refused(error)) => Err(*error),
+            // Boxed, to keep the common future small.
+            Err(PlaceError::Wait(wait)) => Box::pin(self.place_later(record, is_urgent, wait)).await,
+            Err(PlaceError::Refused(error)) => Err(*error),
         }
     }
 
@@ -129,7 +129,7 @@ impl Shared {
         let placed = self.place(&record.borrowed(&headers), is_urgent).await;
         match &placed {
             Ok(delivery) => self.interceptors.follow(&self.io, delivery),
-            Err(error) => self.interceptors.tell(&record.topic, Err(error)),
+            Err(error) => self.interceptors.notify(&record.topic, Err(error)),
         }
         placed
     }
@@ -137,20 +137,20 @@ impl Shared {
     fn place_now(self: &Arc<Self>, record: &ProducerRecord<'_>) -> Result<Delivery, TrySendError> {
         match self.try_place(record, false, &mut None) {
             Ok(delivery) => Ok(delivery),
-            Err(NotPlaced::Wait(Wait::Metadata)) => {
-                self.want_topic(record.topic);
+            Err(PlaceError::Wait(Wait::Metadata)) => {
+                self.use_topic(record.topic);
                 Err(TrySendError::WouldBlock)
             }
-            Err(NotPlaced::Wait(Wait::Room(_))) => {
+            Err(PlaceError::Wait(Wait::Memory(_))) => {
                 self.press();
                 Err(TrySendError::WouldBlock)
             }
-            Err(NotPlaced::Refused(error)) => Err(TrySendError::Refused(*error)),
+            Err(PlaceError::Refused(error)) => Err(TrySendError::Refused(*error)),
         }
     }
 
     #[inline]
-    fn check(&self, record: &ProducerRecord<'_>) -> Result<(), NotPlaced> {
+    fn check(&self, record: &ProducerRecord<'_>) -> Result<(), PlaceError> {
         if self.is_closed.load(SeqCst) {
             return Err(SendError::Closed.into());
         }
@@ -178,17 +178,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts a record into its batch, unless it must wait.
+    /// Appends a record to its batch, unless it must wait.
     #[inline]
     fn try_place(
         self: &Arc<Self>,
         record: &ProducerRecord<'_>,
         is_urgent: bool,
-        room: &mut Option<Room>,
-    ) -> Result<Delivery, NotPlaced> {
+        reservation: &mut Option<Reservation>,
+    ) -> Result<Delivery, PlaceError> {
         self.check(record)?;
-        let placed = self.try_append(record, is_urgent, room);
-        self.look_if_nudged();
+        let placed = self.try_append(record, is_urgent, reservation);
+        self.drive_if_nudged();
         placed
     }
 
@@ -197,11 +197,11 @@ impl Shared {
         &self,
         record: &ProducerRecord<'_>,
         is_urgent: bool,
-        room: &mut Option<Room>,
-    ) -> Result<Delivery, NotPlaced> {
+        reservation: &mut Option<Reservation>,
+    ) -> Result<Delivery, PlaceError> {
         let topics = self.topics.read();
         let Some(topic) = topics.get(record.topic) else {
-            return Err(NotPlaced::Wait(Wait::Metadata));
+            return Err(PlaceError::Wait(Wait::Metadata));
         };
         let timestamp = record.timestamp.unwrap_or_else(|| match is_urgent {
             true => io::wall_ms(),
@@ -227,19 +227,19 @@ impl Shared {
                     }
                     .into());
                 };
-                self.append(topic, partition, &new, is_urgent, room)
+                self.append(topic, partition, &new, is_urgent, reservation)
             }
-            Choice::Sticky => self.append_sticky(topic, &new, is_urgent, room),
+            Choice::Sticky => self.append_sticky(topic, &new, is_urgent, reservation),
         };
-        appended.map_err(|NoRoom(bytes)| NotPlaced::Wait(Wait::Room(bytes)))
+        appended.map_err(|MemoryExhausted(bytes)| PlaceError::Wait(Wait::Memory(bytes)))
     }
 
     #[inline]
     fn choose(&self, topic: &Topic, record: &ProducerRecord<'_>, timestamp_ms: i64) -> Choice {
         if let (Some(keys), Some(key)) = (&topic.keys, record.key) {
-            keys.saw(record.topic, key);
+            keys.record(record.topic, key);
         }
-        let unplaced = Unplaced {
+        let input = PartitionInput {
             topic: record.topic,
             key: record.key,
             value: record.value,
@@ -251,7 +251,7 @@ impl Shared {
             available: &topic.available,
             loads: &[],
         };
-        self.partitioner.partition(&unplaced, &partitions)
+        self.partitioner.partition(&input, &partitions)
     }
 
     fn append_sticky(
@@ -259,8 +259,8 @@ impl Shared {
         topic: &Topic,
         record: &NewRecord<'_>,
         is_urgent: bool,
-        room: &mut Option<Room>,
-    ) -> Result<Delivery, NoRoom> {
+        reservation: &mut Option<Reservation>,
+    ) -> Result<Delivery, MemoryExhausted> {
         let mut sticky = topic.sticky.lock().unwrap_or_else(PoisonError::into_inner);
         let index = match sticky.chosen() {
             Some(index) => index,
@@ -275,16 +275,16 @@ impl Shared {
         };
         let Some(partition) = topic.partition(index) else {
             sticky.leave();
-            return Err(NoRoom(0));
+            return Err(MemoryExhausted(0));
         };
-        let appended = partition.append(record, &self.limits, is_urgent, room)?;
+        let appended = partition.append(record, &self.limits, is_urgent, reservation)?;
         let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD / 4;
         sticky.on_appended(bytes, appended.limit, appended.has_closed);
         drop(sticky);
         Ok(self.note(topic, partition, appended, is_urgent))
     }
 
-    /// How much waits for each partition that has a leader, if that counts.
+    /// The queue lengths of partitions with a leader, for adaptive partitioning.
     fn loads(&self, topic: &Topic) -> Vec<Load> {
         if !self.config.partitioner_adaptive_partitioning_enable {
             return vec![];
@@ -292,7 +292,7 @@ impl Shared {
         let available = topic.available.iter().filter_map(|index| topic.partition(*index));
         available
             .map(|partition| Load {
-                partition: partition.place.partition,
+                partition: partition.topic_partition.partition,
                 queued: partition.queued.load(Relaxed),
             })
             .collect()
@@ -305,16 +305,16 @@ impl Shared {
         partition: &Arc<Partition>,
         record: &NewRecord<'_>,
         is_urgent: bool,
-        room: &mut Option<Room>,
-    ) -> Result<Delivery, NoRoom> {
-        let appended = partition.append(record, &self.limits, is_urgent, room)?;
+        reservation: &mut Option<Reservation>,
+    ) -> Result<Delivery, MemoryExhausted> {
+        let appended = partition.append(record, &self.limits, is_urgent, reservation)?;
         Ok(self.note(topic, partition, appended, is_urgent))
     }
 
-    /// Lets the driver know as much as it must.
+    /// Notifies the driver if it has something to do.
     #[inline]
-    fn note(&self, topic: &Topic, partition: &Partition, appended: Appended, is_urgent: bool) -> Delivery {
-        let Appended {
+    fn note(&self, topic: &Topic, partition: &Partition, appended: AppendResult, is_urgent: bool) -> Delivery {
+        let AppendResult {
             delivery,
             opened_ms,
             has_closed,
@@ -337,11 +337,11 @@ impl Shared {
         delivery
     }
 
-    /// What is open leaves now, so that there is room.
+    /// Closes open batches early, to free memory.
     fn press(self: &Arc<Self>) {
         self.is_pressed.store(true, Relaxed);
         self.nudge();
-        self.look_if_nudged();
+        self.drive_if_nudged();
     }
 
     async fn place_later(
@@ -354,7 +354,7 @@ impl Shared {
         let deadline_ms = io::now_ms().saturating_add(self.config.max_block_ms);
         let mut deadline = std::pin::pin!(self.io.sleep_until(deadline_ms));
         loop {
-            let mut room = None;
+            let mut reservation = None;
             match wait {
                 Wait::Metadata => {
                     let began = Instant::now();
@@ -366,31 +366,31 @@ impl Shared {
                     }
                     self.core().metrics.spent(ProducerCall::MetadataWait, nanos(began));
                 }
-                Wait::Room(bytes) => {
+                Wait::Memory(bytes) => {
                     self.press();
-                    let (began, _waiting) = (Instant::now(), Waiting::new(&self.waiting_sends));
+                    let (began, _waiting) = (Instant::now(), WaitingSend::new(&self.waiting_sends));
                     tokio::select! {
                         biased;
-                        taken = self.limits.memory.take(bytes) => room = Some(taken.ok_or(SendError::Closed)?),
+                        taken = self.limits.memory.take(bytes) => reservation = Some(taken.ok_or(SendError::Closed)?),
                         () = &mut deadline => {
                             self.core().metrics.buffer_exhausted(io::now_ms());
-                            return Err(SendError::NoRoom { waited });
+                            return Err(SendError::BufferExhausted { waited });
                         }
                     }
                     self.core().metrics.waited_for_buffer(io::now_ms(), nanos(began));
                 }
             }
-            match self.try_place(record, is_urgent, &mut room) {
+            match self.try_place(record, is_urgent, &mut reservation) {
                 Ok(delivery) => return Ok(delivery),
-                Err(NotPlaced::Wait(again)) => wait = again,
-                Err(NotPlaced::Refused(error)) => return Err(*error),
+                Err(PlaceError::Wait(again)) => wait = again,
+                Err(PlaceError::Refused(error)) => return Err(*error),
             }
         }
     }
 
-    /// Returns when the topic may be known.
+    /// Waits until the metadata of the topic is known.
     async fn wait_for_topic(&self, topic: &str) -> Result<(), SendError> {
-        self.want_topic(topic);
+        self.use_topic(topic);
         loop {
             let cluster = self.metadata.cache();
             if let Some(code) = cluster.topic_error(topic).filter(|code| !code.is_retriable()) {
@@ -401,7 +401,7 @@ impl Shared {
             }
             if cluster.topic(topic).is_some() {
                 let mut core = self.core();
-                self.learn_topic(&mut core, io::now_ms(), &topic.into());
+                self.update_topic(&mut core, io::now_ms(), &topic.into());
                 return Ok(());
             }
             if cluster.topic_error(topic).is_some() {
@@ -415,26 +415,26 @@ impl Shared {
 
     fn unknown_topic(&self, topic: &str, waited: Duration) -> SendError {
         let code = self.metadata.cache().topic_error(topic);
-        let trouble = self.metadata.trouble().map(|trouble| trouble.to_string());
+        let metadata_error = self.metadata.last_error().map(|error| error.to_string());
         SendError::UnknownTopic {
             topic: topic.to_owned(),
             waited,
-            why: code.map(|code| code.to_string()).or(trouble),
+            why: code.map(|code| code.to_string()).or(metadata_error),
         }
     }
 }
 
-/// Somebody waits, for as long as this lives.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Counts as a waiting send while it lives.
+struct WaitingSend<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingSend<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingSend<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -444,7 +444,7 @@ pub(super) fn nanos(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The most that a batch of this record alone can take.
+/// The maximum size of a batch that contains only this record.
 fn size_max(record: &ProducerRecord<'_>) -> usize {
     let headers = record
         .headers

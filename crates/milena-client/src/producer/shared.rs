@@ -1,4 +1,4 @@
-//! What the application's side of a producer and the io thread share.
+//! State shared between the application's side of a producer and the io thread.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,11 +14,11 @@ use milena_wire::{errors::ErrorCode, records::ClosedBatch};
 use tokio::sync::{Notify, oneshot};
 
 use super::{
+    batch_delivery::BatchDelivery,
     buffer::{Limits, Partition},
     error::TransactionCallError,
-    fate::BatchFate,
     interceptor::Interceptors,
-    memory::Room,
+    memory::Reservation,
     partition::Partitioner,
     topics::Topics,
 };
@@ -31,10 +31,10 @@ use crate::{
     net::Connections,
 };
 
-/// One producer. The application's threads put records into the buffers of partitions; a task on the io thread takes the
-/// batches out and does what the [`Sender`] decides.
+/// One producer. Application threads append records to the accumulators of partitions; a task on the io thread takes
+/// the batches and executes the decisions of the [`Sender`].
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ProducerShared {
     pub(super) config: ProducerConfig,
     pub(super) io: Io,
     pub(super) connections: Connections,
@@ -43,69 +43,77 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) partitioner: Arc<dyn Partitioner>,
     pub(super) interceptors: Arc<Interceptors>,
-    core: Mutex<Core>,
-    /// Partitions whose buffers the driver has not seen yet.
+    core: Mutex<ProducerCore>,
+    /// Partitions that the driver must add to its list.
     unlisted: Mutex<Vec<Slot>>,
     wake: Notify,
-    /// The driver was woken and has not looked yet.
+    /// Whether the driver was woken and has not run since.
     is_woken: AtomicBool,
-    /// Whoever has placed a record looks then.
+    /// Whether the calling thread must drive after it has appended a record.
     is_nudged: AtomicBool,
-    /// Whoever places the next record lets others run before.
-    owes_turn: AtomicBool,
-    /// When it looks by itself.
-    looks_at_ms: AtomicI64,
-    /// Somebody waits for room: what is open leaves without lingering.
+    /// Whether the next call must yield to other tasks first.
+    owes_yield: AtomicBool,
+    /// The time of the next drive by the driver's timer.
+    wakes_at_ms: AtomicI64,
+    /// Whether a send waits for memory: open batches are sent without lingering.
     pub(super) is_pressed: AtomicBool,
     pub(super) is_closed: AtomicBool,
-    /// Sends that wait for room.
+    /// Sends that wait for memory.
     pub(super) waiting_sends: AtomicUsize,
 }
 
-/// What the driver knows. Nobody waits for anything while holding its lock.
+/// The state of the driver. Nothing is awaited while its lock is held.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct ProducerCore {
     pub(super) sender: Sender,
-    /// By slot.
+    /// Indexed by slot.
     pub(super) partitions: Vec<Arc<Partition>>,
     /// Partitions with records that the sender does not have yet.
     pub(super) listed: Vec<Slot>,
-    /// What the sender has, by its number.
-    pub(super) batches: HashMap<BatchId, Sent>,
+    /// The batches that the sender has.
+    pub(super) batches: HashMap<BatchId, PendingBatch>,
     pub(super) next_batch: u64,
-    /// Topics that somebody wants to send to.
-    pub(super) wanted: BTreeSet<ByteString>,
+    /// Topics to keep metadata of.
+    pub(super) topics_in_use: BTreeSet<ByteString>,
     pub(super) transactions: Option<Coordinator>,
     pub(super) groups: BTreeMap<ByteString, Coordinator>,
-    /// Coordinators that brokers refuse to look for: those of groups by their ids, that of transactions without one.
+    /// Refused coordinator look-ups: of groups by their id, of the transactional id under `None`.
     pub(super) refused_lookups: BTreeMap<Option<ByteString>, ErrorCode>,
-    /// How many batches of each slot the sender has.
+    /// The number of batches of each slot that the sender has.
     pub(super) under_way: Vec<u32>,
     pub(super) metrics: ProducerMetrics,
     pub(super) operations: BTreeMap<OperationId, Vec<oneshot::Sender<Result<(), TransactionCallError>>>>,
 }
 
-/// A batch that the sender has.
+/// The connections of a producer, and the metadata that comes over them.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct Network {
+    pub(super) io: Io,
+    pub(super) connections: Connections,
+    pub(super) metadata: Metadata,
+}
+
+/// A batch that the sender has, queued or in flight.
+#[derive(Debug)]
+pub(super) struct PendingBatch {
     pub(super) slot: Slot,
     pub(super) batch: ClosedBatch,
-    pub(super) fate: Arc<BatchFate>,
-    pub(super) room: Room,
+    pub(super) delivery: Arc<BatchDelivery>,
+    pub(super) reservation: Reservation,
     pub(super) created_ms: i64,
     pub(super) uncompressed: usize,
     pub(super) largest_record: usize,
-    /// How often it has left.
+    /// The number of attempts.
     pub(super) tries: u32,
 }
 
-impl Sent {
+impl PendingBatch {
     pub(super) fn records(&self) -> usize {
         usize::try_from(self.batch.record_count()).unwrap_or(0)
     }
 }
 
-impl Core {
+impl ProducerCore {
     pub(super) fn new(sender: Sender, transactions: Option<Coordinator>, metrics: ProducerMetrics) -> Self {
         Self {
             metrics,
@@ -114,7 +122,7 @@ impl Core {
             listed: vec![],
             batches: HashMap::new(),
             next_batch: 0,
-            wanted: BTreeSet::new(),
+            topics_in_use: BTreeSet::new(),
             transactions,
             groups: BTreeMap::new(),
             refused_lookups: BTreeMap::new(),
@@ -129,14 +137,19 @@ impl Core {
     }
 }
 
-impl Shared {
+impl ProducerShared {
     pub(super) fn start(
         config: ProducerConfig,
-        (io, connections, metadata): (Io, Connections, Metadata),
+        network: Network,
         limits: Limits,
         partitioner: Arc<dyn Partitioner>,
-        core: Core,
+        core: ProducerCore,
     ) -> Arc<Self> {
+        let Network {
+            io,
+            connections,
+            metadata,
+        } = network;
         let shared = Arc::new(Self {
             config,
             io,
@@ -151,8 +164,8 @@ impl Shared {
             wake: Notify::new(),
             is_woken: AtomicBool::new(false),
             is_nudged: AtomicBool::new(false),
-            owes_turn: AtomicBool::new(false),
-            looks_at_ms: AtomicI64::new(i64::MAX),
+            owes_yield: AtomicBool::new(false),
+            wakes_at_ms: AtomicI64::new(i64::MAX),
             is_pressed: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             waiting_sends: AtomicUsize::new(0),
@@ -165,13 +178,13 @@ impl Shared {
         });
         let weak = Arc::downgrade(&shared);
         shared.io.spawn(async move {
-            // A producer that is gone is not kept alive by having a driver.
+            // The driver must not keep a dropped producer alive.
             while let Some(shared) = weak.upgrade() {
                 shared.is_woken.store(false, Ordering::SeqCst);
-                // What comes while it looks may have come too late for this look.
-                shared.looks_at_ms.store(i64::MAX, Ordering::SeqCst);
+                // A record that is appended during this drive may be too late for it.
+                shared.wakes_at_ms.store(i64::MAX, Ordering::SeqCst);
                 let next_ms = shared.drive();
-                shared.looks_at_ms.store(next_ms, Ordering::SeqCst);
+                shared.wakes_at_ms.store(next_ms, Ordering::SeqCst);
                 if shared.is_closed.load(Ordering::SeqCst) {
                     return;
                 }
@@ -185,19 +198,19 @@ impl Shared {
         shared
     }
 
-    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn core(&self) -> MutexGuard<'_, ProducerCore> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the driver look at once.
+    /// Wakes the driver.
     pub(super) fn wake(&self) {
         if !self.is_woken.swap(true, Ordering::SeqCst) {
             self.wake.notify_one();
         }
     }
 
-    /// Something is due: the driver looks at once, or the caller does so when it holds no lock any more, if connections
-    /// are on its own runtime. That spares two threads from waking each other.
+    /// Requests a drive: by the driver, or by the calling thread after it has released its locks, if connections run on
+    /// its runtime. The latter avoids a switch between two threads.
     pub(super) fn nudge(&self) {
         match self.config.io {
             RecordsIo::Thread => self.wake(),
@@ -205,25 +218,25 @@ impl Shared {
         }
     }
 
-    pub(super) fn look_if_nudged(self: &Arc<Self>) {
+    pub(super) fn drive_if_nudged(self: &Arc<Self>) {
         if self.config.io == RecordsIo::Runtime && self.is_nudged.swap(false, Ordering::Relaxed) {
             let next_ms = self.drive();
             self.wake_at(next_ms);
-            self.owes_turn.store(true, Ordering::Relaxed);
+            self.owes_yield.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Lets the connections on the caller's runtime have their turn, if they have something to send: whoever only adds
-    /// records would not let them.
-    pub(super) async fn pay_turn(&self) {
-        if self.config.io == RecordsIo::Runtime && self.owes_turn.swap(false, Ordering::Relaxed) {
+    /// Yields once if connections on the caller's runtime have requests to write: a task that only enqueues would
+    /// starve them.
+    pub(super) async fn yield_if_owed(&self) {
+        if self.config.io == RecordsIo::Runtime && self.owes_yield.swap(false, Ordering::Relaxed) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Lets it look at that time at the latest.
+    /// Makes the driver run at that time at the latest.
     pub(super) fn wake_at(&self, at_ms: i64) {
-        if at_ms < self.looks_at_ms.load(Ordering::SeqCst) {
+        if at_ms < self.wakes_at_ms.load(Ordering::SeqCst) {
             self.wake();
         }
     }
@@ -232,13 +245,13 @@ impl Shared {
         self.unlisted.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 
-    pub(super) fn take_unlisted(&self, core: &mut Core) {
+    pub(super) fn take_unlisted(&self, core: &mut ProducerCore) {
         let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
         core.listed.append(&mut unlisted);
     }
 
-    /// Closes all open batches and hands them to the sender. Gives the fates of all batches that are not decided.
-    pub(super) fn hand_over(&self, core: &mut Core) -> Vec<Arc<BatchFate>> {
+    /// Closes all open batches and hands them to the sender. Returns the deliveries without an outcome.
+    pub(super) fn hand_over(&self, core: &mut ProducerCore) -> Vec<Arc<BatchDelivery>> {
         self.take_unlisted(core);
         let now_ms = io::now_ms();
         for slot in std::mem::take(&mut core.listed) {
@@ -250,6 +263,9 @@ impl Shared {
             self.push_closed(core, &partition, &mut buffer, now_ms);
             buffer.is_listed = false;
         }
-        core.batches.values().map(|sent| Arc::clone(&sent.fate)).collect()
+        core.batches
+            .values()
+            .map(|pending| Arc::clone(&pending.delivery))
+            .collect()
     }
 }

@@ -1,8 +1,8 @@
-//! Batches that are too large for their topic go as several.
+//! Splitting of batches that are too large for their topic.
 
 use std::sync::Arc;
 
-use milena_machines::produce::{BatchCause, BatchError, BatchId, Fate, NewBatch, Slot};
+use milena_machines::produce::{BatchCause, BatchError, BatchId, NewBatch, Slot, WriteStatus};
 use milena_wire::{
     compression::Compressor,
     errors::ErrorCode,
@@ -14,27 +14,27 @@ use milena_wire::{
 };
 
 use super::{
+    batch_delivery::{BatchDelivery, BatchOutcome},
     drive::{register, take},
     error::SendError,
-    fate::{BatchFate, Outcome},
-    shared::{Core, Sent, Shared},
+    shared::{PendingBatch, ProducerCore, ProducerShared},
 };
 use crate::consumer::TopicPartition;
 
-impl Shared {
-    /// Cuts a batch in two, and lets the sender have the halves in its place.
-    pub(super) fn split(&self, core: &mut Core, now_ms: i64, batch: BatchId, slot: Slot) {
-        let Some(mut sent) = take(core, batch) else { return };
+impl ProducerShared {
+    /// Splits a batch in two halves, which replace it in the sender.
+    pub(super) fn split(&self, core: &mut ProducerCore, now_ms: i64, batch: BatchId, slot: Slot) {
+        let Some(mut pending) = take(core, batch) else { return };
         if let Some(partition) = core.partitions.get(slot.index()) {
-            partition.refuse_size(sent.uncompressed);
+            partition.refuse_size(pending.uncompressed);
         }
-        let Some(halves) = self.halves(&mut sent.batch) else {
-            let place = &sent.fate.place;
-            sent.fate.decide(Outcome::Failed(SendError::Failed {
-                partition: TopicPartition::new(place.topic.clone(), place.partition),
+        let Some(halves) = self.halves(&mut pending.batch) else {
+            let target = &pending.delivery.topic_partition;
+            pending.delivery.decide(BatchOutcome::Failed(SendError::Failed {
+                partition: TopicPartition::new(target.topic.clone(), target.partition),
                 error: Arc::new(BatchError {
                     cause: BatchCause::Refused(ErrorCode::MessageTooLarge),
-                    fate: Fate::NotWritten,
+                    status: WriteStatus::NotWritten,
                 }),
             }));
             core.sender.push_split(now_ms, slot, batch, &[]);
@@ -42,28 +42,28 @@ impl Shared {
         };
         core.metrics.split(now_ms);
         let mut parts: Vec<NewBatch> = vec![];
-        let mut fates = vec![];
+        let mut deliveries = vec![];
         let mut first = 0;
         for half in halves {
-            let fate = Arc::new(BatchFate::new(Arc::clone(&sent.fate.place)));
-            fates.push((first, Arc::clone(&fate)));
+            let delivery = Arc::new(BatchDelivery::new(Arc::clone(&pending.delivery.topic_partition)));
+            deliveries.push((first, Arc::clone(&delivery)));
             first += u32::try_from(half.record_count()).unwrap_or(0);
-            let room = sent.room.part(half.size());
+            let reservation = pending.reservation.part(half.size());
             parts.push(register(
                 core,
-                Sent {
+                PendingBatch {
                     slot,
                     batch: half,
-                    fate,
-                    room,
-                    created_ms: sent.created_ms,
-                    uncompressed: sent.uncompressed / 2,
-                    largest_record: sent.largest_record,
+                    delivery,
+                    reservation,
+                    created_ms: pending.created_ms,
+                    uncompressed: pending.uncompressed / 2,
+                    largest_record: pending.largest_record,
                     tries: 0,
                 },
             ));
         }
-        sent.fate.decide(Outcome::Split(fates));
+        pending.delivery.decide(BatchOutcome::Split(deliveries));
         core.sender.push_split(now_ms, slot, batch, &parts);
     }
 

@@ -1,4 +1,4 @@
-//! The topics that were sent to, with the partitions of each.
+//! The topics of a producer, with their partitions.
 
 use std::{
     collections::BTreeMap,
@@ -15,19 +15,19 @@ use super::{
     partition::{Sticky, TopicKeys},
 };
 
-/// A topic as it is now: when its partitions or leaders change, another takes its place.
+/// A snapshot of a topic. It is replaced when its partitions or leaders change.
 #[derive(Debug)]
 pub(super) struct Topic {
     pub(super) partitions: Vec<Arc<Partition>>,
-    /// The numbers of those that have a leader.
+    /// The partitions with a leader.
     pub(super) available: Vec<i32>,
-    /// The nodes that lead the partitions; -1 if nobody does.
+    /// The leader of each partition; -1 without one.
     pub(super) leaders: Vec<i32>,
-    /// Where records without a key go at the moment.
+    /// The sticky partition of records without a key.
     pub(super) sticky: Arc<Mutex<Sticky>>,
-    /// Watches the keys, if the partitioner goes by them.
+    /// Counts the keys, if the partitioner uses them.
     pub(super) keys: Option<Arc<TopicKeys>>,
-    /// When something was last sent to it.
+    /// The time of the last record.
     pub(super) used_ms: Arc<AtomicI64>,
 }
 
@@ -43,12 +43,12 @@ impl Topic {
 
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    /// Few have more than a handful: to compare names costs less than to hash one.
+    /// A producer has few topics, so comparing names costs less than hashing.
     by_name: RwLock<BTreeMap<ByteString, Arc<Topic>>>,
 }
 
 impl Topics {
-    /// All of them, as they are now. Nobody may wait for anything while holding this.
+    /// All topics. Nothing may be awaited while the guard is held.
     #[inline]
     pub(super) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<ByteString, Arc<Topic>>> {
         self.by_name.read().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ impl Topics {
         topics.remove(name);
     }
 
-    /// Those that nothing was sent to since then.
+    /// The topics without a record since then.
     pub(super) fn idle_since(&self, ms: i64) -> Vec<ByteString> {
         let topics = self.read();
         let idle = topics.iter().filter(|(_, topic)| {

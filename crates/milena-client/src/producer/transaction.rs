@@ -1,4 +1,4 @@
-//! Transactions: records and offsets that count together, or not at all.
+//! Transactions: records and offsets that are committed or aborted together.
 
 use std::{
     sync::Arc,
@@ -15,18 +15,18 @@ use tracing::Instrument;
 
 use super::{
     Delivery, Producer, ProducerRecord, RecordMetadata,
+    batch_delivery::BatchOutcome,
     error::{SendError, TransactionCallError},
-    fate::Outcome,
     send::nanos,
-    shared::{Core, Shared},
+    shared::{ProducerCore, ProducerShared},
 };
 use crate::{io, metrics::ProducerCall};
 
 impl Producer {
-    /// Makes this the only producer with its `transactional.id`: others are fenced, and a transaction that one of them
-    /// left open is aborted. To be called once, before the first [`begin`](Self::begin).
+    /// Registers the `transactional.id`: other producers with the same id are fenced, and their open transaction is
+    /// aborted. Call it once, before the first [`begin`](Self::begin).
     ///
-    /// It waits up to `max.block.ms`; after that it may be called again.
+    /// Waits up to `max.block.ms`; after a timeout it may be called again.
     pub async fn init_transactions(&self) -> Result<(), TransactionCallError> {
         self.shared()
             .operate(ProducerCall::TransactionInit, |core, now_ms| {
@@ -35,12 +35,12 @@ impl Producer {
             .await
     }
 
-    /// Begins a transaction. It is aborted unless [`Transaction::commit`] is called. If one that was dropped is still being
-    /// aborted, this waits for that.
+    /// Begins a transaction. It is aborted unless [`Transaction::commit`] is called. Waits if a dropped transaction is
+    /// still being aborted.
     pub async fn begin(&self) -> Result<Transaction<'_>, TransactionCallError> {
         let shared = self.shared();
         let begun = match shared.try_begin() {
-            Err(TransactionError::UnderWay(Operation::Abort)) => {
+            Err(TransactionError::InProgress(Operation::Abort)) => {
                 shared
                     .operate(ProducerCall::TransactionBegin, |core, now_ms| core.sender.abort(now_ms))
                     .await?;
@@ -53,8 +53,8 @@ impl Producer {
     }
 }
 
-/// An open transaction. What is sent in it is seen by readers of committed records when it is committed, all of it at once
-/// for each partition. When this is dropped before that, it is aborted in the background.
+/// An open transaction. Readers with `read_committed` see its records after the commit, all records of a partition at
+/// once. Dropping it aborts it in the background.
 #[derive(Debug)]
 #[must_use = "a transaction that is dropped is aborted"]
 pub struct Transaction<'a> {
@@ -75,18 +75,18 @@ impl<'a> Transaction<'a> {
         self.producer.send(record).await
     }
 
-    /// As [`Producer::enqueue`]. Committing waits for what is under way; a record that fails makes the commit fail.
+    /// As [`Producer::enqueue`]. The commit waits for these records, and fails if one of them fails.
     pub async fn enqueue(&self, record: ProducerRecord<'_>) -> Result<Delivery, SendError> {
         self.producer.enqueue(record).await
     }
 
-    /// Why nothing can be sent in it any more, if it is so.
+    /// The error of the transaction, if it has failed.
     pub(crate) fn error(&self) -> Option<TransactionError> {
         self.producer.shared().core().sender.check_send().err()
     }
 
-    /// Makes the offsets of a consumer part of the transaction: they are committed with it. `group` is that of
-    /// `consumer.group_metadata()`, so that a member that has lost its partitions cannot commit.
+    /// Adds consumed offsets to the transaction. `group` is the result of `consumer.group_metadata()`, so that a member
+    /// that has lost its partitions cannot commit.
     pub async fn send_offsets(
         &self,
         group: &GroupMetadata,
@@ -101,12 +101,12 @@ impl<'a> Transaction<'a> {
             .await
     }
 
-    /// Sends what was taken, waits for it, and commits. After an error [`TransactionCallError::remedy`] says whether to
-    /// call it again, to abort, or to close the producer.
+    /// Sends and awaits all enqueued records, and commits. After an error, [`TransactionCallError::remedy`] tells
+    /// whether to retry, to abort, or to close the producer.
     ///
     /// # Cancel safety
     ///
-    /// A commit that has begun goes on although this is dropped.
+    /// Dropping the future does not cancel a commit that has started.
     pub async fn commit(&mut self) -> Result<(), TransactionCallError> {
         let shared = self.producer.shared();
         let result = shared
@@ -119,7 +119,7 @@ impl<'a> Transaction<'a> {
         result
     }
 
-    /// Aborts: what was sent is not seen by readers of committed records, and what has not left is not sent.
+    /// Aborts the transaction. Readers with `read_committed` never see its records; unsent records are dropped.
     pub async fn abort(&mut self) -> Result<(), TransactionCallError> {
         let shared = self.producer.shared();
         let result = shared
@@ -142,22 +142,24 @@ impl Drop for Transaction<'_> {
         let mut core = shared.core();
         shared.drop_unsent(&mut core);
         match core.sender.abort(io::now_ms()) {
-            // Nobody waits for it; the next to begin may.
+            // The next `begin` waits for it.
             Ok(_) => {}
-            // It is being ended already, or never can be.
-            Err(error) => tracing::debug!(%error, "a transaction was dropped"),
+            // It is ending already, or has failed fatally.
+            Err(error) => {
+                tracing::debug!(event = "abort_on_drop_failed", %error, "a dropped transaction cannot be aborted")
+            }
         }
         drop(core);
         shared.wake();
     }
 }
 
-impl Shared {
-    /// Starts something and waits for its end, up to `max.block.ms`.
+impl ProducerShared {
+    /// Starts an operation and waits for its end, up to `max.block.ms`.
     async fn operate(
         self: &Arc<Self>,
         call: ProducerCall,
-        start: impl FnOnce(&mut Core, i64) -> Result<OperationId, TransactionError>,
+        start: impl FnOnce(&mut ProducerCore, i64) -> Result<OperationId, TransactionError>,
     ) -> Result<(), TransactionCallError> {
         let began = Instant::now();
         let (done, result) = oneshot::channel();
@@ -167,8 +169,8 @@ impl Shared {
             core.operations.entry(operation).or_default().push(done);
             operation
         };
-        // Whoever stops waiting lets the machine know, so that it keeps the result for the next call.
-        let waiting = Waiting {
+        // When the wait ends early, the machine keeps the result for the next call.
+        let waiting = WaitingOperation {
             shared: Arc::clone(self),
             operation,
         };
@@ -194,21 +196,21 @@ impl Shared {
 
     fn try_begin(&self) -> Result<(), TransactionError> {
         let mut core = self.core();
-        self.learn_features(&mut core);
+        self.update_features(&mut core);
         core.sender.begin()
     }
 
-    /// What has not left yet does not.
-    fn drop_unsent(&self, core: &mut Core) {
+    /// Drops batches that were not sent.
+    fn drop_unsent(&self, core: &mut ProducerCore) {
         self.take_unlisted(core);
         for slot in std::mem::take(&mut core.listed) {
             let Some(partition) = core.partitions.get(slot.index()) else {
                 continue;
             };
             let mut buffer = partition.buffer();
-            for fate in buffer.drop_all() {
+            for delivery in buffer.drop_all() {
                 let aborted = TransactionError::Abortable(TransactionCause::Aborted);
-                fate.decide(Outcome::Failed(SendError::Transaction(aborted)));
+                delivery.decide(BatchOutcome::Failed(SendError::Transaction(aborted)));
             }
             buffer.is_listed = false;
             partition.queued.store(0, std::sync::atomic::Ordering::Relaxed);
@@ -216,12 +218,12 @@ impl Shared {
     }
 }
 
-struct Waiting {
-    shared: Arc<Shared>,
+struct WaitingOperation {
+    shared: Arc<ProducerShared>,
     operation: OperationId,
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingOperation {
     fn drop(&mut self) {
         let mut guard = self.shared.core();
         let core = &mut *guard;

@@ -1,4 +1,4 @@
-//! The configuration of the admin client, against Kafka's own, which `golden/ClientConfigs.java` asks.
+//! The configuration of the admin client, compared with Kafka's own (`golden/ClientConfigs.java`).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use milena_client::config::{AdminConfig, ClientKind::Admin, ConfigErrors, Config
 
 use crate::config_facts::{check_page, kafkas_default, lines, written_range};
 
-/// Kafka has no range for these, and no use for zero or less.
+/// Kafka has no range for these, though zero and negative values are useless.
 const OUR_RANGES: &[&str] = &[
     "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
@@ -61,7 +61,7 @@ fn settings_have_kafkas_defaults_and_can_be_set() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_what_would_be_right() {
+fn errors_say_what_would_be_right() {
     let cases = [
         (
             ("default.api.timeout", "1"),

@@ -1,4 +1,4 @@
-//! Groups that share their partitions by an assignor of the application's own.
+//! Groups with a custom assignor.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::broker::TestBroker;
 
 const SHORT: Duration = Duration::from_millis(20);
 
-/// One member gets everything: the one with the highest rank, which each sends to the leader.
+/// Assigns everything to the member with the highest rank, which is sent in the user data.
 #[derive(Debug)]
 struct HighestRank(u8);
 
@@ -68,7 +68,7 @@ async fn an_assignor_of_ones_own_shares_the_partitions_of_a_group() {
     broker.create_topic("letters", 5);
     let mut low = member(&broker, 1);
     settle(&mut [&mut low], &[5]).await;
-    // The first member stays the leader, and hears the rank of the second.
+    // The first member stays the leader, and receives the rank of the second.
     let mut high = member(&broker, 2);
     settle(&mut [&mut low, &mut high], &[0, 5]).await;
     high.close().await.unwrap();

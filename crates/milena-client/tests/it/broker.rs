@@ -1,4 +1,4 @@
-//! A broker in this process, and records in it.
+//! A broker in this process, with helpers to write records.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ use crate::{
     running::{self, Running},
 };
 
-/// Members are to hear of each other at once; a transaction that takes too long is to end soon.
+/// Fast rebalances, and a short transaction timeout.
 const SETTINGS: &[(&str, &str)] = &[
     ("auto.create.topics.enable", "false"),
     ("group.consumer.heartbeat.interval.ms", "50"),
@@ -29,7 +29,7 @@ impl TestBroker {
     pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
-        // Its runtime can be neither started nor dropped inside of the test's own.
+        // Its runtime can be neither started nor dropped inside the test's runtime.
         let start = move || running::start(&path, SETTINGS);
         let running = thread::spawn(start).join().unwrap();
         Self {
@@ -65,7 +65,7 @@ impl TestBroker {
         assert_eq!(response.responses[0].error_code, 0, "{response:?}");
     }
 
-    /// How many members a group has.
+    /// The number of members of a group.
     pub(crate) fn members_of(&self, group: &str) -> usize {
         let request = DescribeGroupsRequest {
             groups: vec![group.into()],
@@ -80,7 +80,7 @@ impl TestBroker {
         classic + modern
     }
 
-    /// All values as one batch.
+    /// Writes all values as one batch.
     pub(crate) fn produce(&self, topic: &str, partition: i32, values: &[&str]) {
         let produced = self.client().produce(topic, partition, batch(values));
         assert_eq!(produced.error_code, 0, "{produced:?}");

@@ -1,4 +1,4 @@
-//! What a configuration becomes, and what is said about a wrong one.
+//! Configurations of the consumer, and the errors about invalid ones.
 
 use milena_client::config::{
     AssignorName, AutoOffsetReset, ConfigErrors, ConfigMap, ConsumerConfig, DeserializerName, GroupProtocol,
@@ -81,7 +81,7 @@ fn server(host: &str, port: u16) -> ServerAddress {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     check_errors(
         &[
             ("max.poll.recods", "5"),
@@ -151,7 +151,7 @@ fn each_error_says_what_to_do() {
 }
 
 #[test]
-fn what_is_missing_unknown_or_in_other_units_is_told() {
+fn missing_unknown_and_misspelt_values_are_reported() {
     for (key, value, expected) in [
         (
             "queued.max.messages.kbytes",
@@ -195,7 +195,7 @@ fn what_is_missing_unknown_or_in_other_units_is_told() {
     );
 }
 
-/// One mistake, one message: what depends on a wrong value is not judged.
+/// One mistake, one error: rules that depend on an invalid value are not checked.
 #[test]
 fn errors_do_not_breed() {
     for settings in [
@@ -301,7 +301,7 @@ fn librdkafkas_names_mean_the_same() {
         ("auto.offset.reset", "smallest"),
     ])
     .unwrap();
-    // Set later than bootstrap.servers, and so the stronger one.
+    // Set after bootstrap.servers, so it takes precedence.
     assert_eq!(config.bootstrap_servers, [server("a", 1)]);
     assert_eq!((config.fetch_max_wait_ms, config.max_partition_fetch_bytes), (7, 8));
     assert_eq!(config.fetch_buffer_bytes, 9 * 1024);
@@ -437,7 +437,7 @@ fn clients_without_a_name_get_one() {
     assert!(second > first);
 }
 
-/// What is listed is what holds.
+/// The list of keys is complete.
 #[test]
 fn every_key_that_does_something_is_listed() {
     let config = resolve(&[("max.poll.records", "7"), ("security.protocol", "PLAINTEXT")]).unwrap();

@@ -1,4 +1,4 @@
-//! The tables and rules of the configuration against Kafka's own clients, which `golden/ClientConfigs.java` asks.
+//! The configuration tables and rules, compared with Kafka's own clients (`golden/ClientConfigs.java`).
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
@@ -7,22 +7,22 @@ use milena_client::config::{
     document,
 };
 
-/// Where we allow less or more than Kafka, on purpose.
+/// Ranges that differ from Kafka's on purpose.
 const OUR_RANGES: &[&str] = &[
-    // Kafka has no range for these, and no use for zero or less.
+    // Kafka has no range for these, though zero and negative values are useless.
     "heartbeat.interval.ms",
     "session.timeout.ms",
     "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
-    // Written in other words.
+    // Expressed differently.
     "auto.offset.reset",
     "group.instance.id",
 ];
 
-/// What a Java consumer can be made with, although it makes no sense.
+/// Configurations that Java's consumer accepts although they make no sense.
 const STRICTER: &[&str] = &[
     "group.id=g;heartbeat.interval.ms=0",
-    // Java fails later, when it subscribes.
+    // Java fails later, in subscribe.
     "partition.assignment.strategy=;group.id=g",
     "bootstrap.servers=[::1:9092",
     "fetch.max.wait.ms=30000",
@@ -79,7 +79,7 @@ fn every_key_of_kafka_is_known_with_its_type_and_default() {
     assert_eq!(own, ["milena.fetch.buffer.bytes", "milena.io", "milena.profile"]);
 }
 
-/// As the golden file writes it.
+/// The default as in the golden file.
 pub(crate) fn kafkas_default(definition: &Definition) -> String {
     let default = match definition.deviation {
         Some(deviation) => deviation.kafkas_default,
@@ -92,7 +92,7 @@ pub(crate) fn kafkas_default(definition: &Definition) -> String {
     }
 }
 
-/// As Kafka writes it.
+/// The range as Kafka prints it.
 pub(crate) fn written_range(allowed: Allowed) -> String {
     match allowed {
         Allowed::AtLeast(least) => format!("[{least},...]"),
@@ -123,7 +123,7 @@ fn only_these_defaults_are_not_kafkas() {
 }
 
 #[test]
-fn keys_of_other_clients_are_told_from_slips() {
+fn keys_of_other_clients_are_recognized() {
     for (kind, owner) in [("producer", "the producer"), ("admin", "the admin client")] {
         for row in lines(kind) {
             let name = row[1];
@@ -134,13 +134,13 @@ fn keys_of_other_clients_are_told_from_slips() {
                 continue;
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
-            let told = errors.iter().any(|error| match error {
-                ConfigError::OtherOwner { owner: told, .. } => told.contains(owner),
-                // Internal switches are nobody's keys.
+            let owner_found = errors.iter().any(|error| match error {
+                ConfigError::OtherOwner { owner: named, .. } => named.contains(owner),
+                // Internal keys belong to no client.
                 ConfigError::UnknownKey { key, .. } => key.starts_with("internal."),
                 _ => false,
             });
-            assert!(told, "{name}: {errors:?}");
+            assert!(owner_found, "{name}: {errors:?}");
         }
     }
 }
@@ -167,13 +167,13 @@ fn durations_are_javas() {
         let text = format!("by_duration:{}", row[1]);
         let read = resolve(&[("auto.offset.reset", &text)]).map(|config| config.auto_offset_reset);
         match row[2..] {
-            // A setting's white space is gone before anybody looks at it.
+            // White space is trimmed before the value is parsed.
             _ if row[1].ends_with(' ') => assert!(read.is_ok(), "{text}"),
             [seconds, nanos] => {
                 let duration = Duration::new(seconds.parse().unwrap(), nanos.parse().unwrap());
                 let policy = AutoOffsetReset::ByDuration(duration);
                 assert_eq!(read, Ok(policy), "{text}");
-                // What we write is read as the same.
+                // The printed value parses as the same policy.
                 let written = policy.to_string();
                 assert_eq!(
                     resolve(&[("auto.offset.reset", &written)]).unwrap().auto_offset_reset,
@@ -244,7 +244,7 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
     }
 }
 
-/// No key is accepted and then forgotten: a value other than the default makes another configuration.
+/// No key is accepted and ignored: another value than the default makes another configuration.
 #[test]
 fn every_key_that_is_honoured_changes_something() {
     let base = [("client.id", "c"), ("group.id", "g")];
@@ -285,7 +285,7 @@ fn every_key_that_is_honoured_changes_something() {
     }
 }
 
-/// Without the list of what was set, which always differs.
+/// Without the list of set keys, which always differs.
 fn fields(config: &ConsumerConfig) -> String {
     let text = format!("{config:?}");
     let (fields, _) = text.split_once("notes: ").expect("the last public field");

@@ -1,4 +1,4 @@
-//! Where settings come from, and which of them win.
+//! Sources of settings, and their precedence.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn toml_becomes_kafkas_names() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_line() {
+fn errors_in_a_file_have_their_line() {
     for (text, expected) in [
         ("a = 1\nb = ", "f:2: "),
         (
@@ -76,7 +76,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
 }
 
 #[test]
-fn the_later_one_wins_and_its_place_is_told() {
+fn the_later_source_wins_and_is_named() {
     let mut map =
         ConfigMap::parse_properties("group.id=a\nmax.poll.records=1\nfetch.min.bytes=x", "base.properties").unwrap();
     map.merge(ConfigMap::parse_toml("group.id = 'b'\n\nmax.poll.recods = 2", "local.toml").unwrap());
@@ -96,7 +96,7 @@ fn the_later_one_wins_and_its_place_is_told() {
     assert_eq!(map.get("max.poll.recods"), None);
 }
 
-/// Layers count for the key, whatever it is called.
+/// Precedence applies to the key, under any of its names.
 #[test]
 fn the_later_name_of_a_key_wins() {
     let parse = |text: &str, name: &str| ConfigMap::parse_properties(text, name).unwrap();

@@ -84,7 +84,7 @@ fn letters(partition: i32) -> TopicPartition {
     TopicPartition::new("letters", partition)
 }
 
-/// A consumer that has partition 0 of `letters`, which has `a` to `e`.
+/// A consumer with partition 0 of `letters`, which has the records `a` to `e`.
 fn reader(broker: &TestBroker, settings: &[(&str, &str)]) -> Consumer {
     broker.create_topic("letters", 1);
     for value in ["a", "b", "c", "d", "e"] {
@@ -129,7 +129,7 @@ async fn what_is_paused_waits_and_is_not_fetched_again() {
     assert_eq!(read(&mut consumer, 4).await, ["b", "c", "d", "e"]);
 }
 
-/// A broker that waits for one partition cannot be asked for another.
+/// While a broker waits for one partition, another cannot be fetched from it.
 #[tokio::test]
 async fn what_was_paused_for_a_moment_does_not_wait_for_a_fetch_of_others() {
     let broker = TestBroker::start();
@@ -152,7 +152,7 @@ async fn what_was_paused_for_a_moment_does_not_wait_for_a_fetch_of_others() {
 }
 
 #[tokio::test]
-async fn questions_about_offsets_are_answered() {
+async fn offsets_can_be_queried() {
     let broker = TestBroker::start();
     let mut consumer = reader(&broker, &[]);
     broker.create_topic("unassigned", 1);
@@ -224,7 +224,7 @@ async fn a_wakeup_ends_one_poll_and_loses_nothing() {
     let handle = consumer.wakeup_handle();
     handle.wakeup();
     let error = consumer.poll(60 * SECOND).await.unwrap_err();
-    assert_eq!(error.to_string(), "somebody has woken the consumer up");
+    assert_eq!(error.to_string(), "poll interrupted by wakeup()");
     assert_eq!(read(&mut consumer, 5).await.len(), 5);
     let waker = std::thread::spawn(move || handle.wakeup());
     assert!(consumer.poll(600 * SECOND).await.is_err());
@@ -249,7 +249,7 @@ async fn a_poll_that_is_dropped_loses_nothing() {
     assert_eq!(values, ["a", "b", "c", "d", "e"]);
 }
 
-/// Ready after being polled so often.
+/// Ready after `times` polls.
 async fn yields(times: usize) {
     for _ in 0..times {
         tokio::task::yield_now().await;
@@ -347,7 +347,7 @@ async fn positions_are_committed_when_a_consumer_is_closed_or_dropped() {
     assert_eq!(read(&mut consumer, 1).await, ["c"]);
     drop(consumer);
     let mut consumer = Consumer::new(config()).unwrap();
-    // What a drop leaves behind is done in the background.
+    // After a drop, the remaining work is done in the background.
     while consumer.committed([&letters(0)]).await.unwrap()[&letters(0)].offset != 3 {
         tokio::task::yield_now().await;
     }
@@ -388,7 +388,7 @@ async fn records_of_one_partition_stand_together() {
             tokio::task::yield_now().await;
         }
     };
-    // What is fetched later waits behind what is there of the other partition.
+    // Later fetches queue behind those of the other partition.
     for partition in [0, 1] {
         let left = if partition == 0 { 2 } else { 1 } - i64::from(first == partition);
         lag_is(&consumer, partition, left).await;
@@ -481,7 +481,7 @@ async fn metrics_tell_what_happened_under_kafkas_names() {
     assert!(text.lines().any(|line| line == group), "{text}");
 }
 
-/// Counts records and remembers what was committed.
+/// Counts records and remembers committed offsets.
 struct Watcher(std::sync::Arc<std::sync::Mutex<(usize, Vec<i64>)>>);
 
 impl ConsumerInterceptor for Watcher {
@@ -544,7 +544,7 @@ async fn calls_that_are_dropped_leave_the_consumer_as_it_was() {
 #[tokio::test]
 async fn a_duration_leads_back_in_time() {
     let broker = TestBroker::start();
-    // The records are of 2023: none is as young as an hour, all are younger than 10,000 days.
+    // The records are from 2023: none is younger than an hour, all are younger than 10,000 days.
     let mut consumer = reader(&broker, &[("auto.offset.reset", "by_duration:PT1H")]);
     assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 5);
     consumer.close().await.unwrap();
@@ -554,7 +554,7 @@ async fn a_duration_leads_back_in_time() {
     assert_eq!(consumer.position(&letters(0)).await.unwrap().offset, 0);
 }
 
-/// What a task must be to be spawned.
+/// Requires a future that can be spawned.
 fn sendable<F: Future + Send>(future: F) -> F {
     future
 }
@@ -573,7 +573,7 @@ async fn a_consumer_can_live_in_a_task_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_says_why() {
+async fn a_query_without_a_response_says_why() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap().to_string();
     drop(nobody);
@@ -618,7 +618,7 @@ async fn records_are_decoded_as_the_configuration_says() {
     }
     let expected = [
         "a = 7",
-        "the value of letters-0 at offset 1 cannot be read: 8 bytes are expected, not 5",
+        "the value of letters-0 at offset 1 cannot be read: expected 8 bytes, found 5",
     ];
     assert_eq!(read, expected);
 }

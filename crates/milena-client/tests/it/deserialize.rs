@@ -1,4 +1,4 @@
-//! What deserializers make of bytes; Kafka's own, which `golden/Serialized.java` asks, are the judge.
+//! Deserializers, compared with Kafka's own (`golden/Serialized.java`).
 
 use bytes::Bytes;
 use milena_client::{
@@ -77,11 +77,11 @@ fn the_type_says_how_to_read() {
     }
     assert_eq!(
         read::<String>(Plain, Some(b"ab\xff")),
-        Err("it is not UTF-8 from byte 2 on".to_owned())
+        Err("invalid UTF-8 at byte 2".to_owned())
     );
     assert_eq!(
         read::<i64>(Plain, Some(b"abc")),
-        Err("8 bytes are expected, not 3".to_owned())
+        Err("expected 8 bytes, found 3".to_owned())
     );
 }
 
@@ -91,7 +91,7 @@ fn nothing_is_an_error_unless_it_is_expected() {
     let null = NullField { field }.to_string();
     assert_eq!(
         null,
-        "there is no value, and its type is not optional; read it as an Option, or with Nullable"
+        "the value is null and its type is not optional; use an Option, or Nullable"
     );
     assert_eq!(read::<String>(Plain, None), Err(null.clone()));
     assert_eq!(read::<i32>(Json, None), Err(null.clone()));
@@ -129,7 +129,7 @@ fn any_value_can_be_printed() {
     );
 }
 
-/// What a dead-letter topic needs is in the error.
+/// The error has everything that a dead letter needs.
 #[test]
 fn a_record_that_cannot_be_read_is_in_its_error() {
     let mut builder = BatchBuilder::new(BatchOptions {
@@ -156,7 +156,7 @@ fn a_record_that_cannot_be_read_is_in_its_error() {
     let error = DeserializeError::new(&partition, &record, source.field, reason);
     assert_eq!(
         error.to_string(),
-        "the value of orders-3 at offset 41 cannot be read: it is not UTF-8 from byte 0 on"
+        "the value of orders-3 at offset 41 cannot be read: invalid UTF-8 at byte 0"
     );
     let cause = std::error::Error::source(&error).unwrap().downcast_ref();
     assert_eq!(cause, Some(&NotPlain::Utf8 { valid: 0 }));

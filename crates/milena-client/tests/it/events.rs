@@ -1,4 +1,5 @@
-//! The log lines of this process, of all threads. Tests run at once, so each looks for lines of its own addresses and names.
+//! The log lines of this process, from all threads. Tests run in parallel, so each looks for its own addresses and
+//! names.
 
 use std::{
     fmt::{Debug, Write},
@@ -17,19 +18,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 static LINES: Mutex<Vec<String>> = Mutex::new(vec![]);
 static INSTALL: Once = Once::new();
 
-/// Listens from now on.
+/// Starts to collect log lines.
 pub(crate) fn listen() {
     INSTALL.call_once(|| tracing::subscriber::set_global_default(Lines).unwrap());
 }
 
-/// All lines so far with all of these parts.
+/// All lines so far that contain all of these parts.
 pub(crate) fn lines(parts: &[&str]) -> Vec<String> {
     let lines = LINES.lock().unwrap();
     let has_all = |line: &&String| parts.iter().all(|part| line.contains(part));
     lines.iter().filter(has_all).cloned().collect()
 }
 
-/// Waits for the first line with all of these parts.
+/// Waits for the first line that contains all of these parts.
 pub(crate) fn wait_for(parts: &[&str]) -> String {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Read, transform, write, while members come and go and functions fail.
+//! Exactly-once processing while members join and leave and transforms fail.
 
 use std::{
     collections::BTreeSet,
@@ -68,7 +68,7 @@ fn broker_with_input() -> TestBroker {
     broker
 }
 
-/// What readers of committed records see of a partition, until so many have come.
+/// The records of a partition that a `read_committed` consumer sees, up to `count`.
 async fn committed(broker: &TestBroker, topic: &str, partition: i32, count: usize) -> Vec<usize> {
     let config = ConsumerConfig::builder(broker.address())
         .set("auto.offset.reset", "earliest")
@@ -90,7 +90,7 @@ async fn committed(broker: &TestBroker, topic: &str, partition: i32, count: usiz
     numbers
 }
 
-/// The output has the numbers below `count`, each once and in order.
+/// Checks that the output has the numbers below `count`, each once and in order.
 async fn assert_each_once_in_order(broker: &TestBroker, count: usize) {
     for partition in 0..PARTITIONS {
         let expected: Vec<usize> = (usize::try_from(partition).unwrap()..count).step_by(4).collect();
@@ -117,7 +117,7 @@ async fn each_input_counts_once_while_members_come_and_go() {
             members.push(thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 runtime.unwrap().block_on(async move {
-                    // Each comes when others are at work, and comes back as if it had been killed.
+                    // Each member joins while others process, and rejoins as if it had been killed.
                     while seen.load(Relaxed) < member * RECORDS / 5 {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
@@ -157,7 +157,7 @@ async fn each_input_counts_once_while_members_come_and_go() {
     }
 }
 
-/// Copies, and counts what it was given.
+/// Copies records, and counts them.
 struct Copying(watch::Sender<usize>);
 
 impl Transform for Copying {
@@ -169,7 +169,7 @@ impl Transform for Copying {
     }
 }
 
-/// A member that only reads comes while a transaction is open, takes half of the partitions, and goes.
+/// A consumer joins while a transaction is open, takes half of the partitions, and leaves.
 async fn take_half_for_a_while(broker: &TestBroker) {
     let config = reader(broker, "consumer");
     let mut other = Consumer::new(config).unwrap();
@@ -177,7 +177,7 @@ async fn take_half_for_a_while(broker: &TestBroker) {
     while other.assignment().len() < 2 {
         other.poll(Duration::from_millis(10)).await.unwrap();
     }
-    // The transaction hears of it when there is more to read.
+    // The transaction notices it with the next records.
     for partition in 0..PARTITIONS {
         let number = RECORDS + usize::try_from(partition).unwrap();
         broker.produce("input", partition, &[&number.to_string()]);
@@ -189,7 +189,7 @@ async fn take_half_for_a_while(broker: &TestBroker) {
 async fn what_stays_is_read_again_when_a_rebalance_takes_the_rest() {
     let broker = broker_with_input();
     let total = RECORDS + 4;
-    // Nothing but having read everything ends a transaction.
+    // Only the end of the input ends a transaction.
     let mut pair = pair(&broker, "consumer", "1").window(Duration::from_secs(60), total);
     let (copied, mut seen) = watch::channel(0);
     let member = tokio::spawn(async move { pair.run_with(&mut Copying(copied), std::future::pending()).await });
@@ -200,7 +200,7 @@ async fn what_stays_is_read_again_when_a_rebalance_takes_the_rest() {
     member.abort();
 }
 
-/// Returns when the broker has aborted the transaction that is open, because it took too long.
+/// Waits until the broker has aborted the open transaction because of its timeout.
 async fn too_long(broker: &TestBroker) {
     let admin = Admin::new(AdminConfig::builder(broker.address())).unwrap();
     let id = "copier-1";
@@ -211,7 +211,7 @@ async fn too_long(broker: &TestBroker) {
 
 #[tokio::test]
 async fn a_transaction_that_took_too_long_is_made_again() {
-    // The function learns of it, or the commit does.
+    // Either the transform or the commit notices it.
     for learns in [true, false] {
         let broker = broker_with_input();
         let producer = producer(&broker, "1").set("transaction.timeout.ms", 1000);
@@ -244,7 +244,7 @@ async fn what_would_be_refused_again_ends_it() {
         .client()
         .create_topic("small", 1, &[("max.message.bytes", "500")]);
     let large = vec![0; 1000];
-    // The function learns of it, or the commit does.
+    // Either the transform or the commit notices it.
     for learns in [true, false] {
         let mut pair = pair(&broker, "classic", "1");
         let transform = async |_: RecordRef<'_>, transaction: &Transaction<'_>| {
@@ -273,7 +273,7 @@ async fn what_failed_is_made_again_and_counts_once() {
         let transform = async |record: RecordRef<'_>, transaction: &Transaction<'_>| {
             let value = String::from_utf8_lossy(record.value().unwrap()).into_owned();
             copy(record, transaction).await.unwrap();
-            // It has written already when it fails.
+            // It has written its output before it fails.
             if value.ends_with("77") && failed.insert(value.clone()) {
                 return Err(value);
             }

@@ -1,4 +1,4 @@
-//! The warning that a topic has fewer keys than partitions.
+//! The warning about a topic with fewer keys than partitions.
 
 use std::{
     fmt::{Debug, Write},
@@ -17,7 +17,7 @@ use tracing::{
 
 use crate::broker::TestBroker;
 
-/// All warnings of this thread, one line for each.
+/// All warnings of this thread, one per line.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<String>>);
 
@@ -50,7 +50,7 @@ impl Subscriber for Warnings {
     fn exit(&self, _span: &span::Id) {}
 }
 
-/// What is said while so many records with so many keys go to a topic of three partitions.
+/// The log lines while records with these keys are sent to a topic of three partitions.
 async fn said(setting: (&str, &str), keys: usize, records: usize) -> String {
     let broker = TestBroker::start();
     broker.create_topic("letters", 3);
@@ -79,13 +79,13 @@ async fn fewer_keys_than_partitions_are_warned_of_once() {
     assert_eq!(warning.lines().count(), 1, "{warning}");
     assert!(warning.contains("topic=\"letters\""), "{warning}");
     assert!(
-        warning.contains("2 different keys, fewer than the 3 partitions"),
+        warning.contains("2 distinct keys, fewer than the 3 partitions"),
         "{warning}"
     );
     assert!(
         said(("partitioner", "fnv1a"), 2, 7_000)
             .await
-            .contains("2 different keys")
+            .contains("2 distinct keys")
     );
 
     assert_eq!(said(by_default, 3, 7_000).await, "");

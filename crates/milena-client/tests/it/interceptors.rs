@@ -1,4 +1,4 @@
-//! What sees records on their way out.
+//! Interceptors of the producer.
 
 use std::{
     borrow::Cow,
@@ -14,10 +14,10 @@ use milena_client::{
 
 use crate::broker::TestBroker;
 
-/// What became of records: the topic, and the offset or the error.
+/// The outcomes of records: the topic, and the offset or the error.
 type Heard = Arc<Mutex<Vec<(String, Result<i64, SendError>)>>>;
 
-/// Puts its name behind the value and into a header, and notes what it hears.
+/// Appends its name to the value and to a header, and records outcomes.
 struct Signature(&'static str, Heard);
 
 impl ProducerInterceptor for Signature {
@@ -73,7 +73,7 @@ async fn interceptors_change_records_and_hear_of_them_whatever_one_does() {
     producer.add_interceptor(Signature("m", Arc::clone(&heard)));
     producer.add_interceptor(Broken);
     producer.add_interceptor(Signature("f", Arc::clone(&heard)));
-    // Several batches, sent in all ways.
+    // Several batches, sent with all methods.
     for number in 0..5_000 {
         let value = number.to_string();
         let record = ProducerRecord::new("letters").value(&value);
@@ -101,10 +101,10 @@ async fn interceptors_change_records_and_hear_of_them_whatever_one_does() {
     assert_eq!(heard, expected);
 }
 
-/// Sends a copy of all letters elsewhere, and an answer when they have arrived.
-struct Answering(Arc<OnceLock<Producer>>);
+/// Sends a copy of each letter to another topic, and a reply when it is acknowledged.
+struct Replying(Arc<OnceLock<Producer>>);
 
-impl ProducerInterceptor for Answering {
+impl ProducerInterceptor for Replying {
     fn on_send<'a>(&self, mut record: OutgoingRecord<'a>) -> OutgoingRecord<'a> {
         if record.topic == "letters" {
             record.topic = Cow::Borrowed("postbox");
@@ -118,7 +118,7 @@ impl ProducerInterceptor for Answering {
             assert!(producer.metrics().iter().count() > 0);
             drop(
                 producer
-                    .try_enqueue(ProducerRecord::new("answers").value("Thanks"))
+                    .try_enqueue(ProducerRecord::new("replies").value("Thanks"))
                     .unwrap(),
             );
         }
@@ -128,24 +128,24 @@ impl ProducerInterceptor for Answering {
 #[tokio::test]
 async fn an_interceptor_may_use_the_producer() {
     let broker = TestBroker::start();
-    for topic in ["letters", "postbox", "answers"] {
+    for topic in ["letters", "postbox", "replies"] {
         broker.create_topic(topic, 1);
     }
     let producer = Producer::new(ProducerConfig::builder(broker.address())).unwrap();
     producer
-        .send(ProducerRecord::new("answers").value("Hello"))
+        .send(ProducerRecord::new("replies").value("Hello"))
         .await
         .unwrap();
     let itself = Arc::new(OnceLock::new());
     itself.set(producer.clone()).unwrap();
-    producer.add_interceptor(Answering(itself));
+    producer.add_interceptor(Replying(itself));
     let letter = ProducerRecord::new("letters").value("Dear Milena,");
     let written = producer.send(letter).await.unwrap();
     assert_eq!((&*written.topic, written.offset), ("postbox", Some(0)));
-    let answers: Vec<String> = read(&broker, "answers", 2)
+    let replies: Vec<String> = read(&broker, "replies", 2)
         .await
         .into_iter()
         .map(|(value, _)| value)
         .collect();
-    assert_eq!(answers, ["Hello", "Thanks"]);
+    assert_eq!(replies, ["Hello", "Thanks"]);
 }

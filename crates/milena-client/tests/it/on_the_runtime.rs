@@ -1,4 +1,4 @@
-//! Clients whose connections for records live on the application's runtime (`milena.io=runtime`).
+//! Clients whose record connections run on the application's runtime (`milena.io=runtime`).
 
 use std::{collections::BTreeSet, thread, time::Duration};
 
@@ -37,7 +37,7 @@ async fn read(consumer: &mut Consumer, count: usize) -> Vec<(i32, i64)> {
     places
 }
 
-/// The connections that a client has had, by the names that their metrics have.
+/// The connections of a client, by the labels of their metrics.
 fn connections(metrics: &str) -> BTreeSet<&str> {
     let names = metrics.split("node_id=\"").skip(1);
     names.filter_map(|rest| rest.split('"').next()).collect()
@@ -82,7 +82,7 @@ fn all_records_are_written_and_read_in_order() {
     }
 }
 
-/// What the end of a runtime takes with it comes again on a thread of its own.
+/// Connections that end with a runtime are opened again on the io thread.
 #[test]
 fn clients_outlive_the_runtime_that_they_were_made_on() {
     for gone in runtimes() {
@@ -94,7 +94,7 @@ fn clients_outlive_the_runtime_that_they_were_made_on() {
             consumer.assign([TopicPartition::new("letters", 0)]).unwrap();
             let record = ProducerRecord::new("letters").value("a");
             producer.send(record).await.unwrap();
-            // A fetch is under way now, and waits at the broker.
+            // A fetch is in flight now, and waits at the broker.
             assert_eq!(read(&mut consumer, 1).await, [(0, 0)]);
             (producer, consumer)
         });
@@ -110,7 +110,7 @@ fn clients_outlive_the_runtime_that_they_were_made_on() {
     }
 }
 
-/// Heartbeats do not depend on the runtime: nobody else gets the partitions of a member that is kept busy.
+/// Heartbeats do not depend on the runtime: a busy member keeps its partitions.
 #[test]
 fn a_member_whose_runtime_is_blocked_stays_in_its_group() {
     let broker = TestBroker::start();
@@ -128,7 +128,7 @@ fn a_member_whose_runtime_is_blocked_stays_in_its_group() {
         assert_eq!(read(&mut consumer, 1).await, [(0, 0)]);
         let beats = || heartbeats(&consumer.metrics().to_prometheus());
         let before = beats();
-        // Blocks the only thread of the runtime, on purpose, until heartbeats were sent without it.
+        // Blocks the only thread of the runtime until heartbeats were sent without it.
         while beats() < before + 3.0 {
             thread::yield_now();
         }

@@ -1,22 +1,21 @@
-//! Where records go. Kafka's own partitioners are the judge, which `golden/partitions` asks, and librdkafka's, which
-//! `golden/librdkafka_partitions.py` asks.
+//! Partitioners, compared with Kafka's (`golden/partitions`) and librdkafka's (`golden/librdkafka_partitions.py`).
 
 use std::{collections::BTreeSet, time::Duration};
 
 use milena_client::{
     config::{PartitionerName, ProducerConfig},
     producer::partition::{
-        BuiltIn, ByEntity, ByRegion, ByTenant, Choice, Composite, Field, HotKeys, Librdkafka, Own, Partitioner,
-        Partitions, RoundRobin, TimeBucket, Unplaced, configured, murmur2,
+        BuiltIn, ByEntity, ByRegion, ByTenant, Choice, Composite, Field, HotKeys, Librdkafka, Own, PartitionInput,
+        Partitioner, Partitions, RoundRobin, TimeBucket, configured, murmur2,
     },
 };
 use milena_wire::records::Header;
 
-/// The counts of partitions in the golden files.
+/// The partition counts in the golden files.
 const COUNTS: [i32; 9] = [1, 2, 3, 6, 7, 12, 50, 100, 1000];
 
-fn record(key: Option<&[u8]>) -> Unplaced<'_> {
-    Unplaced {
+fn record(key: Option<&[u8]>) -> PartitionInput<'_> {
+    PartitionInput {
         topic: "t",
         key,
         value: None,
@@ -37,7 +36,7 @@ fn keyed(partitioner: &dyn Partitioner, key: &str, count: i32) -> Choice {
     partitioner.partition(&record(Some(key.as_bytes())), &all(count))
 }
 
-/// Where Kafka puts a key.
+/// The partition that Kafka chooses for a key.
 fn kafkas(key: &str, count: i32) -> Choice {
     keyed(&BuiltIn::default(), key, count)
 }
@@ -66,11 +65,11 @@ fn keys_go_where_kafka_puts_them() {
         for (count, partition) in std::iter::zip(COUNTS, numbers(partitions)) {
             let choice = BuiltIn::default().partition(&record(Some(&key)), &all(count));
             assert_eq!(choice, Choice::Partition(partition), "{row}");
-            // One key in two fields is put together as one.
+            // A key in two fields is joined.
             let headers = [Header::new("id", &key)];
             let two = Composite::new([Field::header("id"), Field::Key]);
             let joined = [&key[..], b":", &key[..]].concat();
-            let in_two = Unplaced {
+            let in_two = PartitionInput {
                 headers: &headers,
                 ..record(Some(&key))
             };
@@ -108,7 +107,7 @@ fn turns_are_taken_as_kafka_does() {
         for partition in numbers(expected) {
             let choice = round_robin.partition(&record(Some(b"k")), &partitions);
             assert_eq!(choice, Choice::Partition(partition), "{row}");
-            let other = Unplaced {
+            let other = PartitionInput {
                 topic: "other",
                 ..record(None)
             };
@@ -136,7 +135,7 @@ fn keys_go_where_librdkafka_puts_them() {
     }
 }
 
-/// Where librdkafka takes chance it stays with a partition for a while.
+/// Where librdkafka chooses at random, the choice is sticky.
 #[test]
 fn what_librdkafka_leaves_to_chance_sticks() {
     for (partitioner, key, sticks) in [
@@ -185,7 +184,7 @@ fn entities_stay_together_whatever_the_key() {
     ];
     let by_customer = ByEntity::new(Field::header("customer"));
     for key in ["o1", "o2", "o3"] {
-        let order = Unplaced {
+        let order = PartitionInput {
             headers: &headers,
             ..record(Some(key.as_bytes()))
         };
@@ -196,14 +195,14 @@ fn entities_stay_together_whatever_the_key() {
         key: b"customer",
         value: None,
     }];
-    let order = Unplaced {
+    let order = PartitionInput {
         headers: &null,
         ..record(None)
     };
     assert_eq!(by_customer.partition(&order, &all(50)), Choice::Sticky);
     let second = ByEntity::new(Field::KeyPart {
         separator: b'/',
-        place: 1,
+        index: 1,
     });
     assert_eq!(keyed(&second, "eu/c1/7", 50), kafkas("c1", 50));
     assert_eq!(keyed(&second, "eu", 50), Choice::Sticky);
@@ -247,7 +246,7 @@ fn regions_keep_apart() {
             .map(|name| Header::new("region", name.as_bytes()))
             .into_iter()
             .collect();
-        let in_region = Unplaced {
+        let in_region = PartitionInput {
             headers: &headers,
             ..record(key.map(str::as_bytes))
         };
@@ -262,7 +261,7 @@ fn regions_keep_apart() {
     assert_eq!(taken(Some("us"), 8), BTreeSet::from([4, 5]));
     assert_eq!(taken(Some("asia"), 8), BTreeSet::from([6, 7]));
     assert_eq!(taken(None, 8), BTreeSet::from([6, 7]));
-    // No partition is free, or some of a region's are not there.
+    // No partition is free, or some of a region's do not exist.
     assert_eq!(taken(None, 6), BTreeSet::from([0, 1, 2, 3, 4, 5]));
     assert_eq!(taken(Some("us"), 5), BTreeSet::from([4]));
     assert_eq!(taken(Some("us"), 3), BTreeSet::from([0, 1, 2]));
@@ -276,7 +275,7 @@ fn each_stretch_of_time_has_the_next_partition() {
     let hour_ms = 3_600_000;
     let hours = TimeBucket::new(Duration::from_secs(3600));
     let place = |partitioner: &TimeBucket, timestamp_ms, key: &[u8]| {
-        let at = Unplaced {
+        let at = PartitionInput {
             timestamp_ms,
             ..record(Some(key))
         };
@@ -331,14 +330,14 @@ fn no_partitioner_allocates_for_a_record() {
         let place = |numbers: std::ops::Range<u32>| {
             for number in numbers {
                 let key = number.to_be_bytes();
-                let placed = Unplaced {
+                let placed = PartitionInput {
                     headers: &headers,
                     ..record(Some(&key))
                 };
                 partitioner.partition(&placed, &all(12));
             }
         };
-        // What it keeps for the topic is there after these.
+        // The per-topic state is allocated by these records.
         place(0..5000);
         let allocations = allocation_counter::measure(|| place(5000..10_000));
         assert_eq!(allocations.count_total, 0, "{partitioner:?}");
@@ -347,7 +346,7 @@ fn no_partitioner_allocates_for_a_record() {
 
 #[test]
 fn a_closure_chooses() {
-    let last = Own::new("last", |_: &Unplaced<'_>, partitions: &Partitions<'_>| {
+    let last = Own::new("last", |_: &PartitionInput<'_>, partitions: &Partitions<'_>| {
         Choice::Partition(partitions.count - 1)
     });
     assert_eq!(keyed(&last, "k", 9), Choice::Partition(8));
@@ -355,7 +354,7 @@ fn a_closure_chooses() {
 }
 
 #[test]
-fn records_without_a_key_are_nobodys_hot_key() {
+fn records_without_a_key_are_no_hot_key() {
     assert_eq!(HotKeys::default().partition(&record(None), &all(12)), Choice::Sticky);
 }
 
@@ -376,7 +375,7 @@ fn every_name_of_the_configuration_has_a_partitioner() {
     assert_eq!(shown, "BuiltIn { ignore_keys: true }");
 }
 
-/// The partitioner that settings name.
+/// The partitioner of a configuration.
 fn named(settings: &[(&str, &str)]) -> std::sync::Arc<dyn Partitioner> {
     let builder = ProducerConfig::builder("localhost:9092");
     let builder = settings
@@ -391,7 +390,7 @@ fn settings_name_partitioners_with_parameters() {
         key: b"country",
         value: Some(b"at"),
     }];
-    let letter = Unplaced {
+    let letter = PartitionInput {
         headers: &country,
         timestamp_ms: 7_200_000,
         ..record(Some(b"acme/17"))

@@ -1,4 +1,4 @@
-//! What a producer's configuration becomes, and what is said about a wrong one.
+//! Configurations of the producer, and the errors about invalid ones.
 
 use milena_client::config::{
     Acks, ConfigErrors, ConfigMap, MetadataRecovery, Note, PartitionerName, ProducerConfig, Source,
@@ -62,7 +62,7 @@ fn defaults_are_kafkas() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     check_errors(
         &[
             ("lingr.ms", "5"),

@@ -1,4 +1,4 @@
-//! The tables and rules of the producer's configuration against Kafka's own, which `golden/ClientConfigs.java` asks.
+//! The producer's configuration tables and rules, compared with Kafka's own (`golden/ClientConfigs.java`).
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use milena_client::config::{
 
 use crate::config_facts::{check_page, kafkas_default, lines, written_range};
 
-/// Where we allow less than Kafka, on purpose.
+/// Ranges that are narrower than Kafka's on purpose.
 const OUR_RANGES: &[&str] = &[
-    // Kafka has no range for these, and no use for zero or less.
+    // Kafka has no range for these, though zero and negative values are useless.
     "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
     "transaction.timeout.ms",
-    // Written in other words.
+    // Expressed differently.
     "transactional.id",
 ];
 
-/// What a Java producer can be made with, although it makes no sense, or which is not supported here.
+/// Configurations that Java's producer accepts although they make no sense, or that are not supported here.
 const STRICTER: &[&str] = &[
     "transaction.timeout.ms=0",
     "transaction.timeout.ms=-1",
@@ -85,7 +85,7 @@ fn only_these_defaults_are_not_kafkas() {
 }
 
 #[test]
-fn keys_of_other_clients_are_told_from_slips() {
+fn keys_of_other_clients_are_recognized() {
     for (kind, owner) in [("consumer", "the consumer"), ("admin", "the admin client")] {
         for row in lines(kind) {
             let name = row[1];
@@ -93,13 +93,13 @@ fn keys_of_other_clients_are_told_from_slips() {
                 continue;
             }
             let errors = resolve(&[(name, "1")]).unwrap_err();
-            let told = errors.iter().any(|error| match error {
-                ConfigError::OtherOwner { owner: told, .. } => {
-                    told.contains(owner) || (kind == "admin" && *told == "the consumer")
+            let owner_found = errors.iter().any(|error| match error {
+                ConfigError::OtherOwner { owner: named, .. } => {
+                    named.contains(owner) || (kind == "admin" && *named == "the consumer")
                 }
                 _ => false,
             });
-            assert!(told, "{name}: {errors:?}");
+            assert!(owner_found, "{name}: {errors:?}");
         }
     }
 }
@@ -153,7 +153,7 @@ fn every_default_is_accepted_and_no_other_value_of_what_cannot_change() {
     }
 }
 
-/// No key is accepted and then forgotten: a value other than the default makes another configuration.
+/// No key is accepted and ignored: another value than the default makes another configuration.
 #[test]
 fn every_key_that_is_honoured_changes_something() {
     for definition in Producer
@@ -203,7 +203,7 @@ fn every_key_that_is_honoured_changes_something() {
     }
 }
 
-/// Without the list of what was set, which always differs.
+/// Without the list of set keys, which always differs.
 fn fields(config: &ProducerConfig) -> String {
     let text = format!("{config:?}");
     let (fields, _) = text.split_once("notes: ").expect("the last public field");

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use milena_client::{
     config::{ConsumerConfig, ProducerConfig, ProducerConfigBuilder},
     consumer::{Consumer, OffsetAndMetadata, TopicPartition},
-    producer::{Deliveries, Fate, Header, Producer, ProducerRecord, Remedy, SendError, TrySendError},
+    producer::{Deliveries, Header, Producer, ProducerRecord, Remedy, SendError, TrySendError, WriteStatus},
 };
 
 use crate::broker::TestBroker;
@@ -16,7 +16,7 @@ fn config(broker: &TestBroker) -> ProducerConfigBuilder {
     ProducerConfig::builder(broker.address())
 }
 
-/// All values of a topic, partition by partition, as a reader sees them.
+/// All values of a topic by partition, read with a consumer.
 async fn values(broker: &TestBroker, topic: &str, partitions: i32, count: usize, level: &str) -> Vec<Vec<String>> {
     let config = ConsumerConfig::builder(broker.address())
         .set("auto.offset.reset", "earliest")
@@ -34,7 +34,7 @@ async fn values(broker: &TestBroker, topic: &str, partitions: i32, count: usize,
             read += 1;
         }
     }
-    // Nothing comes after what was expected.
+    // There are no further records.
     for partition in &all {
         while consumer.position(partition).await.unwrap().offset < ends[partition] {
             let more = consumer.poll(60 * SECOND).await.unwrap();
@@ -135,12 +135,12 @@ async fn what_cannot_be_sent_says_why() {
         .await
         .unwrap_err();
     assert!(matches!(error, SendError::TooLarge { limit: 1000, .. }), "{error}");
-    assert_eq!(error.fate(), Fate::NotWritten);
+    assert_eq!(error.write_status(), WriteStatus::NotWritten);
     let error = producer
         .send(ProducerRecord::new("letters").partition(2))
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), "letters has no partition 2: it has 2");
+    assert_eq!(error.to_string(), "letters has no partition 2; it has 2 partitions");
     let error = producer.send(ProducerRecord::new("no such/topic")).await.unwrap_err();
     assert!(error.to_string().contains("INVALID_TOPIC_EXCEPTION"), "{error}");
     let error = producer.begin().await.unwrap_err();
@@ -229,7 +229,7 @@ async fn transactions_are_seen_whole_or_not_at_all() {
             false => transaction.abort().await.unwrap(),
         }
     }
-    // One that is dropped is aborted, and the next can begin.
+    // A dropped transaction is aborted, and the next can begin.
     let dropped = producer.begin().await.unwrap();
     dropped
         .send(ProducerRecord::new("letters").partition(0).value("dropped"))
@@ -343,7 +343,7 @@ async fn metrics_tell_what_was_sent_under_kafkas_names() {
     assert_eq!(of_topic.unwrap().group, "producer-topic-metrics");
 }
 
-/// Some are in a batch that was sent and refused, some in one that never could be.
+/// Some are in a batch that was sent and refused, some in one that could not be sent.
 #[tokio::test]
 async fn records_for_a_topic_that_is_gone_fail_in_time() {
     let broker = TestBroker::start();
@@ -363,9 +363,9 @@ async fn records_for_a_topic_that_is_gone_fail_in_time() {
     for _ in 0..50 {
         match producer.enqueue(ProducerRecord::new("letters").value("gone")).await {
             Ok(delivery) => sends.push(delivery),
-            // It is known by now that there is no such topic.
+            // The client knows by now that the topic does not exist.
             Err(error) => {
-                assert_eq!(error.fate(), Fate::NotWritten);
+                assert_eq!(error.write_status(), WriteStatus::NotWritten);
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! Brokers that cannot be reached: who says so, and how often.
+//! Brokers that cannot be reached: errors and log lines.
 
 use std::{io, net::TcpListener, thread, time::Duration};
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Long enough for each address to fail once.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// A port that is taken, and where nothing listens yet.
+/// A reserved port without a listener.
 struct Reserved {
     socket: TcpSocket,
     address: String,
@@ -31,7 +31,7 @@ impl Reserved {
         Self { socket, address }
     }
 
-    /// Passes all connections on to a broker from now on.
+    /// Forwards all connections to a broker from now on.
     fn forward(self, broker: &str) {
         let listener = self.socket.listen(16).unwrap();
         let broker = broker.to_owned();
@@ -74,7 +74,7 @@ async fn a_consumer_without_a_broker_warns_at_once_and_says_when_it_is_there() {
     while consumer.poll(PATIENCE).await.unwrap().is_empty() {}
     let mended = events::wait_for(&["broker_reachable", &address]);
     assert!(mended.starts_with("INFO"), "{mended}");
-    // Many attempts have failed by then, with one line for all.
+    // Many attempts have failed by then, with one log line.
     assert_eq!(events::lines(&["broker_unreachable", &address]).len(), 1);
     consumer.close().await.unwrap();
 }
@@ -139,7 +139,7 @@ async fn a_first_contact_that_fails_names_every_address_and_its_reason() {
     let dead = Reserved::new();
     let rude = TcpListener::bind("127.0.0.1:0").unwrap();
     let rude_address = rude.local_addr().unwrap().to_string();
-    // It ends with the process.
+    // The thread ends with the process.
     thread::spawn(move || rude.incoming().for_each(drop::<io::Result<_>>));
     let servers = format!("{},no..such..host:9092,{rude_address}", dead.address);
     let admin = Admin::new(AdminConfig::builder(&*servers)).unwrap();
@@ -152,7 +152,7 @@ async fn a_first_contact_that_fails_names_every_address_and_its_reason() {
     ];
     assert_eq!(causes, expected, "{error}");
     let text = error.to_string();
-    assert!(text.starts_with("no bootstrap server answered within 2s: "), "{text}");
+    assert!(text.starts_with("no bootstrap server responded within 2s: "), "{text}");
     for address in [&*dead.address, "no..such..host:9092", &rude_address] {
         assert!(text.contains(&format!("{address}: ")), "{text}");
     }
@@ -162,7 +162,7 @@ async fn a_first_contact_that_fails_names_every_address_and_its_reason() {
 async fn a_first_contact_needs_only_one_server() {
     let broker = TestBroker::start();
     let dead = Reserved::new();
-    // It takes connections and says nothing.
+    // It accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = silent.local_addr().unwrap();
     let servers = format!("{silent_address},{},{}", dead.address, broker.address());
@@ -170,12 +170,12 @@ async fn a_first_contact_needs_only_one_server() {
     consumer.connect(PATIENCE).await.unwrap();
     let producer = Producer::new(ProducerConfig::builder(broker.address())).unwrap();
     producer.connect(PATIENCE).await.unwrap();
-    // There is no second first contact.
+    // A second call returns at once.
     producer.connect(PATIENCE).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_named_too() {
+async fn a_server_that_never_responds_is_named_too() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let admin = Admin::new(AdminConfig::builder(&*address)).unwrap();

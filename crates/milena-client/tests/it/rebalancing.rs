@@ -1,4 +1,4 @@
-//! Groups of consumers against a broker in this process: who hears what, when.
+//! Rebalances of consumers against a broker in this process: listener calls and their order.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use crate::{broker::TestBroker, events};
 
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Every way in which a group can assign.
+/// All protocols and assignors.
 const KINDS: [(&str, &str); 5] = [
     ("range", "classic"),
     ("roundrobin", "classic"),
@@ -39,7 +39,7 @@ fn config(broker: &TestBroker, group: &str, (assignor, protocol): (&str, &str)) 
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// Notes what it hears, and commits what it may.
+/// Records the listener calls, and commits where possible.
 struct Notes(Heard);
 
 impl Notes {
@@ -96,7 +96,7 @@ fn joined(config: ConsumerConfigBuilder, topic: &str) -> (Consumer, Heard) {
     (consumer, heard)
 }
 
-/// Polls all until what they have is as it should be.
+/// Polls all consumers until the assignment is as expected.
 async fn settle(consumers: &mut [&mut Consumer], done: impl Fn(&[usize]) -> bool) {
     loop {
         for consumer in consumers.iter_mut() {
@@ -165,7 +165,7 @@ async fn a_handover_loses_nothing_and_doubles_nothing() {
                 produce(round);
             }
             round += 1;
-            // The second comes while the first reads.
+            // The second joins while the first reads.
             let mut consumers = vec![&mut first];
             if round > 5 {
                 consumers.push(&mut second);
@@ -203,11 +203,11 @@ async fn who_does_not_poll_in_time_loses_its_partitions_and_comes_back() {
             }
             tokio::task::yield_now().await;
         }
-        // It says so while the application is still away.
+        // The warning comes while the application is still busy.
         let warning = events::wait_for(&["WARN", "max_poll_interval_exceeded", &group]);
         assert!(warning.contains("max.poll.interval.ms=300"), "{warning}");
         assert_eq!(consumer.metrics().get("poll-interval-exceeded-total"), Some(1.0));
-        // A commit that is not awaited does so too.
+        // An unobserved commit is logged too.
         let offsets = [(TopicPartition::new("orders", 0), OffsetAndMetadata::new(0))];
         drop(consumer.commit_offsets_async(offsets.into()).unwrap());
         let warning = events::wait_for(&["WARN", "commit_failed", &group]);
@@ -320,7 +320,7 @@ async fn who_closes_in_the_middle_of_a_rebalance_has_committed() {
             while read < 12 {
                 read += first.poll(SHORT).await.unwrap().len();
             }
-            // The second one's coming is at another point for each number of polls.
+            // The second one joins at a different point for each number of polls.
             let (mut second, _) = joined(config(&broker, &topic, kind), &topic);
             for _ in 0..polls {
                 for consumer in [&mut first, &mut second] {
@@ -328,7 +328,7 @@ async fn who_closes_in_the_middle_of_a_rebalance_has_committed() {
                     assert!(records.is_empty(), "{kind:?}, {polls}: read twice");
                 }
             }
-            // If another rebalance begins right then, its listener hears of a loss, as with Kafka's consumer.
+            // If another rebalance starts now, the listener is called with lost partitions, as in Kafka's consumer.
             first.close().await.unwrap();
             while second.assignment().len() < 4 {
                 let records = second.poll(SHORT).await.unwrap();

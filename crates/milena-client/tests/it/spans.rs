@@ -1,4 +1,4 @@
-//! What can be traced: calls that take their time are spans, with the client that they belong to.
+//! Tracing spans of calls, with the client that they belong to.
 
 use std::{
     fmt::{Debug, Write},
@@ -19,7 +19,7 @@ use tracing::{
 
 use crate::broker::TestBroker;
 
-/// All spans of this thread, one line for each.
+/// All spans of this thread, one per line.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<String>>);
 
@@ -58,7 +58,7 @@ async fn rebalances_commits_and_transactions_are_spans() {
     broker.create_topic("letters", 1);
     broker.produce("letters", 0, &["a"]);
     let spans = Spans::default();
-    // If there is only one, other tests at the same time find that nobody listens, for all.
+    // With a single dispatcher, parallel tests would disable the callsites for all threads.
     let _another = tracing::Dispatch::new(Spans::default());
     let listening = tracing::subscriber::set_default(spans.clone());
 

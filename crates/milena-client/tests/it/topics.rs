@@ -1,4 +1,4 @@
-//! What a consumer can learn about topics.
+//! Topic queries of a consumer.
 
 use std::net::TcpListener;
 
@@ -41,7 +41,7 @@ async fn what_is_being_read_need_not_be_asked_for() {
         .unwrap()
         .is_empty()
     {}
-    // Now nobody is there to ask.
+    // No broker is left.
     drop(broker);
     let partitions = consumer.partitions_for("letters").await.unwrap();
     assert_eq!(partitions.len(), 1);
@@ -76,7 +76,7 @@ async fn all_topics_are_listed_also_while_one_of_them_is_read() {
 
 #[tokio::test]
 async fn without_a_broker_the_question_ends_in_time_and_says_why() {
-    // Whoever has had the port does not listen any more.
+    // The port is free again, so nothing listens on it.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let config = ConsumerConfig::builder(address.to_string()).set("default.api.timeout.ms", 200);
     let mut consumer = Consumer::new(config).unwrap();

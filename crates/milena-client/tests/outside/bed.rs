@@ -1,4 +1,4 @@
-//! What a test stands on: brokers, and Kafka's clients beside ours.
+//! Test beds: brokers, and Kafka's clients.
 
 use std::{
     sync::{
@@ -33,12 +33,12 @@ static THREE: OnceLock<Bed> = OnceLock::new();
 static OURS: OnceLock<Bed> = OnceLock::new();
 static TOPICS: AtomicUsize = AtomicUsize::new(0);
 
-/// An Apache Kafka of one broker, the same for all tests.
+/// An Apache Kafka with one broker, shared by all tests.
 pub fn kafka() -> &'static Bed {
     ONE.get_or_init(|| of_cluster(Cluster::start(1)))
 }
 
-/// An Apache Kafka of three brokers, for tests that break it one after the other: it is for who holds the guard.
+/// An Apache Kafka with three brokers, for tests that break it: exclusive while the guard is held.
 pub async fn three_brokers() -> (&'static Bed, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::const_new(());
     let guard = TURN.lock().await;
@@ -50,7 +50,7 @@ pub fn ours() -> &'static Bed {
     OURS.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        // Its runtime cannot be started inside of a test's own.
+        // Its runtime cannot be started inside a test's runtime.
         let running = thread::spawn(move || running::start(&path, &SETTINGS)).join().unwrap();
         Bed {
             address: running.address.clone(),
@@ -71,7 +71,7 @@ fn of_cluster(cluster: Cluster) -> Bed {
 }
 
 impl Bed {
-    /// Makes a topic with a name that no other test has.
+    /// Creates a topic with a unique name.
     pub async fn topic(&self, name: &str, partitions: usize, configs: &str) -> String {
         let name = format!("{name}-{}", TOPICS.fetch_add(1, Ordering::Relaxed));
         self.peer.call(&format!("topic {name} {partitions} {configs}")).await;
@@ -85,7 +85,7 @@ impl Bed {
             .set("metadata.max.age.ms", 1000)
     }
 
-    /// A consumer with these partitions, made with more settings.
+    /// A consumer with these partitions assigned, and additional settings.
     pub fn reader(&self, partitions: &[TopicPartition], settings: &[(&str, &str)]) -> Consumer {
         let config = settings
             .iter()
@@ -95,7 +95,7 @@ impl Bed {
         consumer
     }
 
-    /// Lets Kafka's producer write the records `from`, `from + 1`, …
+    /// Makes Kafka's producer write the records `from`, `from + 1`, …
     pub async fn send(&self, topic: &str, partition: i32, codec: &str, from: usize, count: usize) {
         let command = format!("send {topic}-{partition} {codec} {from} {count}");
         self.peer.call(&command).await;

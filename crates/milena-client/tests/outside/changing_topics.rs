@@ -1,4 +1,4 @@
-//! Topics that grow, go, come back and appear while they are read.
+//! Topics that grow, are deleted, recreated and created while they are read.
 
 use std::slice;
 
@@ -48,7 +48,7 @@ async fn partitions_are_added(bed: &Bed, kind: Kind) {
     let mut consumer = subscribed(bed, kind, &topic);
     read(&mut consumer, 10, |_| ()).await;
     bed.peer.call(&format!("partitions {topic} 3")).await;
-    // Kafka may tell the producer of the new partitions later than us.
+    // Kafka may report the new partitions to the producer later than to us.
     bed.send(&topic, 2, "none", 0, 10).await;
     let found = read(&mut consumer, 10, |record| (record.partition(), record.offset())).await;
     assert_eq!(found, (0..10).map(|offset| (2, offset)).collect::<Vec<_>>(), "{kind:?}");
@@ -56,7 +56,7 @@ async fn partitions_are_added(bed: &Bed, kind: Kind) {
     consumer.close().await.unwrap();
 }
 
-/// The new one has more records than were read of the old one: nothing but its id tells them apart.
+/// The new topic has more records than were read of the old one, so that only its id differs.
 async fn make_anew(bed: &Bed, topic: &str) {
     bed.peer.call(&format!("delete {topic}")).await;
     bed.peer.call(&format!("topic {topic} 1")).await;

@@ -1,4 +1,4 @@
-//! A real Apache Kafka, for all tests of this binary that need one.
+//! A real Apache Kafka, shared by the tests of this binary.
 
 use std::{
     fs,
@@ -12,27 +12,26 @@ use std::os::unix::process::CommandExt;
 
 use crate::programs::{run, xtask};
 
-/// Settings of every broker, Kafka's or ours.
+/// Settings of every broker, Kafka's and ours.
 pub const SETTINGS: [(&str, &str); 6] = [
-    // A topic that was deleted does not come back by itself.
+    // A deleted topic is not created again.
     ("auto.create.topics.enable", "false"),
     // The records of these tests are years old.
     ("log.retention.ms", "-1"),
-    // Members of the new protocol hear of changes soon. Those that die are missed after a time that is short, but not
-    // for a busy machine.
+    // Short intervals for the consumer protocol, but long enough for a busy machine.
     ("group.consumer.min.session.timeout.ms", "10000"),
     ("group.consumer.session.timeout.ms", "10000"),
     ("group.consumer.min.heartbeat.interval.ms", "300"),
     ("group.consumer.heartbeat.interval.ms", "300"),
 ];
 
-/// How far the ports of controllers are from those for clients.
+/// Offset of the controller ports from the client ports.
 const CONTROLLERS_ABOVE: u16 = 200;
 
 pub struct Cluster {
     dir: PathBuf,
     pub address: String,
-    /// Its standard input ends with this process, however that ends; then it takes the brokers away.
+    /// Its standard input ends with this process; then it stops the brokers.
     _sweeper: std::process::Child,
 }
 
@@ -41,7 +40,7 @@ impl Cluster {
         Self::start_with(brokers, &[])
     }
 
-    /// With settings that win over the others.
+    /// With additional settings, which take precedence.
     pub fn start_with(brokers: u16, settings: &[(&str, &str)]) -> Self {
         let port = free_ports(brokers);
         let dir = std::env::temp_dir().join(format!("milena-client-outside-{port}-{}", std::process::id()));
@@ -50,7 +49,7 @@ impl Cluster {
         let mut command = xtask();
         command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
         command.arg(&dir).env("KAFKA_HEAP", "384m");
-        // A broker that died is missed soon. Everybody may do everything, and yet there are ACLs.
+        // Short session timeouts for brokers. ACLs are enabled, with everything allowed by default.
         let more = [
             (
                 "authorizer.class.name",
@@ -71,12 +70,12 @@ impl Cluster {
         }
     }
 
-    /// As a crash would.
+    /// Kills the broker like a crash.
     pub fn kill(&self, broker: u16) {
         self.control("kill", broker);
     }
 
-    /// Returns when it serves.
+    /// Returns when the broker serves requests.
     pub fn start_again(&self, broker: u16) {
         self.control("start", broker);
     }
@@ -95,8 +94,7 @@ impl Cluster {
     }
 }
 
-/// The first of as many ports as brokers need, for clients and for controllers. Whoever else looks, in this process or in
-/// another, looks elsewhere.
+/// The first of the free ports for clients and controllers. Each process searches in a different range.
 fn free_ports(brokers: u16) -> u16 {
     static LOOKS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
@@ -119,7 +117,7 @@ fn sweep_after_us(dir: &PathBuf) -> std::process::Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Ctrl-C ends this process, and not the one that cleans up after it.
+        // Ctrl-C ends this process, but not the one that cleans up.
         .process_group(0);
     command.spawn().unwrap()
 }

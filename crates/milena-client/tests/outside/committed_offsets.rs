@@ -1,4 +1,4 @@
-//! Committed offsets, as Kafka's tools see and change them; and static members.
+//! Committed offsets, read and changed with Kafka's tools; and static members.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -66,7 +66,7 @@ async fn committed_offsets(bed: &Bed) {
         let mut consumer = Consumer::new(config()).unwrap();
         consumer.subscribe([topic.as_str()]).unwrap();
         assert_eq!(read(&mut consumer, 9, |record| record.offset()).await[0], 21);
-        // What was read is committed when it closes, without being asked.
+        // Closing commits automatically.
         consumer.close().await.unwrap();
         assert_eq!(
             bed.peer.call(&format!("offsets {topic}")).await,
@@ -93,7 +93,7 @@ async fn reset(bed: &Bed, group: &str, offset: &str) {
     tool(bed, &words).await;
 }
 
-/// A tool takes its time, and members must go on meanwhile.
+/// Runs a tool, which is slow, while members continue.
 async fn tool(bed: &Bed, words: &[&str]) -> String {
     let address = bed.address.clone();
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -134,7 +134,8 @@ async fn static_member(bed: &Bed, kind: Kind) {
     goes.subscribe([topic.as_str()]).unwrap();
     poll_until(&mut goes, "it is back", |consumer| consumer.assignment() == before).await;
     assert_eq!(ledger.changes("stays"), changes, "{kind:?}: the other heard of it");
-    // Another one takes the name: in the classic protocol the older one is fenced, in the new one the newer is refused.
+    // Another member takes the instance id: the classic protocol fences the older one, the consumer protocol refuses
+    // the newer one.
     let mut thief = Consumer::new(config("goes")).unwrap();
     thief.subscribe([topic.as_str()]).unwrap();
     let error = in_time("one of two with one name must go", async {

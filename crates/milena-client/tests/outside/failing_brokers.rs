@@ -1,4 +1,4 @@
-//! Three brokers, of which one after the other is killed in the middle of what consumers do.
+//! Three brokers that are killed one after the other while consumers read.
 
 use std::{sync::Arc, time::Instant};
 
@@ -14,10 +14,10 @@ use crate::{
 };
 
 const PARTITIONS: usize = 3;
-/// How many records show that reading goes on.
+/// Records that prove progress.
 const ENOUGH: usize = 100;
 
-/// One test, so that nobody breaks the cluster of another.
+/// One test, because the tests break their shared cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn reading_goes_on_when_brokers_die() {
     let (bed, _turn) = bed::three_brokers().await;
@@ -33,7 +33,7 @@ async fn number(bed: &Bed, question: &str) -> u16 {
     bed.peer.call(question).await.parse().unwrap()
 }
 
-/// Kafka's own figures say who has sent the records.
+/// Kafka's own metrics tell which broker has sent the records.
 async fn records_come_from_the_nearest_replica(bed: &Bed) {
     let topic = bed.topic("near", 1, "").await;
     bed.send(&topic, 0, "none", 0, 5000).await;
@@ -71,7 +71,7 @@ async fn records_come_from_the_nearest_replica(bed: &Bed) {
         sent[1]
     );
 
-    // It dies: the leader is asked again.
+    // It dies: the leader serves again.
     block_in_place(|| cluster(bed).kill(follower));
     bed.send(&topic, 0, "none", 5000, 100).await;
     let found = read(&mut consumer, 100, |record| record.offset()).await;
@@ -128,7 +128,7 @@ async fn leaders_and_coordinators_die(bed: &'static Bed) {
     }
 }
 
-/// Of every partition, for all who read.
+/// Waits for progress in every partition, for all readers.
 async fn more_is_read(ledgers: &[Arc<Ledger>], topic: &str) {
     for ledger in ledgers {
         let partitions = (0..PARTITIONS).map(|place| TopicPartition::new(topic, i32::try_from(place).unwrap()));

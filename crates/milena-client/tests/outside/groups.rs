@@ -1,4 +1,4 @@
-//! Groups of our consumers and Java's: members come, go and die.
+//! Groups of our consumers and Java's: members join, leave and die.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::{
 
 const PARTITIONS: usize = 6;
 
-/// Who a member is.
+/// The implementation of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Ours,
     Java,
 }
 
-/// The one who is first leads a classic group until it leaves. The last one dies.
+/// The first leads a classic group until it leaves. The last one dies.
 type Cast = [Who; 3];
 
 enum Member<'a> {
@@ -30,7 +30,7 @@ enum Member<'a> {
     Java(Java<'a>),
 }
 
-/// What one group lives through.
+/// The history of one group.
 struct Life<'a> {
     bed: &'a Bed,
     kind: Kind,
@@ -103,7 +103,7 @@ async fn live(bed: &Bed, kind: Kind, cast: Cast, doomed: &Peer, all_there: &Barr
     life.leave(&fourth, fourth_member).await;
 }
 
-/// All kinds of groups at once: most of the time they wait.
+/// All kinds of groups at once, because they mostly wait.
 async fn live_all(bed: &'static Bed, cast: Cast) {
     let doomed = Arc::new(Peer::start(&bed.address));
     let all_there = Arc::new(Barrier::new(KINDS.len()));

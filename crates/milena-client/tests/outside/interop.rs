@@ -1,4 +1,4 @@
-//! Our producer beside Kafka's and librdkafka's in one topic, and Kafka's tools on what is ours.
+//! Our producer together with Kafka's and librdkafka's in one topic, and Kafka's tools on our groups and transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ async fn keys_go_where_others_put_them_in_our_broker() {
     keys_go_where_others_put_them(bed::ours()).await;
 }
 
-/// Short and long, with letters that take several bytes.
+/// Short and long keys, with multi-byte characters.
 fn keys() -> Vec<String> {
     let letters = ["k", "milena", "Ž", "漢", "-", "0"];
     (0..300)
@@ -33,9 +33,9 @@ fn keys() -> Vec<String> {
         .collect()
 }
 
-/// One topic for each partitioner, written by all who have it.
+/// One topic per partitioner, written by all clients that have it.
 async fn keys_go_where_others_put_them(bed: &Bed) {
-    // Java's is its default.
+    // Java's default partitioner.
     for (partitioner, is_javas) in [
         ("murmur2_random", true),
         ("murmur2", false),
@@ -89,7 +89,7 @@ async fn write_ours(bed: &Bed, topic: &str, settings: &[(&str, &str)], value: &s
     deliveries.all().await.unwrap();
 }
 
-/// Who has put each key where.
+/// The partition of each key, by client.
 fn placed(bed: &Bed, topic: &str) -> BTreeMap<String, Vec<(String, i32)>> {
     let options = ["-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%p;%k;%s\n"];
     let mut placed: BTreeMap<String, Vec<(String, i32)>> = BTreeMap::new();
@@ -111,7 +111,7 @@ async fn transactions_of_java_lie_between_ours_in_our_broker() {
     transactions_of_java_lie_between_ours(bed::ours()).await;
 }
 
-/// Both write to one partition at once, and end by turns, one way or the other.
+/// Both write to one partition at once, and commit or abort in turn.
 async fn transactions_of_java_lie_between_ours(bed: &Bed) {
     let topic = bed.topic("mixed", 1, "").await;
     let partition = TopicPartition::new(&*topic, 0);
@@ -127,7 +127,7 @@ async fn transactions_of_java_lie_between_ours(bed: &Bed) {
         for part in 0..2 {
             let value = format!("ours {round} {part}");
             let written = ours.send(ProducerRecord::new(&topic).value(&value)).await.unwrap();
-            // Its numbers tell its values; this one has no value of five.
+            // The number determines the value; this one has no value of five.
             let number = 10 * round + part + 1;
             let offset = bed.peer.call(&format!("write {javas} {partition} {number} 1")).await;
             let offset = offset.split(' ').next().unwrap().to_owned();
@@ -156,7 +156,7 @@ async fn transactions_of_java_lie_between_ours(bed: &Bed) {
         .iter()
         .map(|(offset, value)| format!("{offset}={value}"))
         .collect();
-    // Kafka says that a transaction has ended before its markers are written: two for each round.
+    // Kafka reports the end of a transaction before its markers are written: two per round.
     in_time("the markers are written", all_is_stable(bed, &partition, 12 * (4 + 2))).await;
     for level in ["read_committed", "read_uncommitted"] {
         let javas = bed.peer.call(&format!("read {partition} {level}")).await;
@@ -173,7 +173,7 @@ async fn transactions_of_java_lie_between_ours(bed: &Bed) {
     }
 }
 
-/// Returns when no transaction is open before this offset.
+/// Waits until no transaction is open before this offset.
 async fn all_is_stable(bed: &Bed, partition: &TopicPartition, end: i64) {
     let mut consumer = Consumer::new(bed.config().set("isolation.level", "read_committed")).unwrap();
     while consumer.end_offsets([partition]).await.unwrap()[partition] != end {
@@ -229,46 +229,50 @@ async fn tools_describe_what_is_ours(bed: &Bed, protocol: &str) {
     transaction.send_offsets(&member, offsets).await.unwrap();
 
     let tool = |name: &str, words: &[&str]| block_in_place(|| kafka_tool(&bed.address, name, words, ""));
-    let told = tool("transactions", &["describe", "--transactional-id", &id]);
+    let output = tool("transactions", &["describe", "--transactional-id", &id]);
     for part in ["Ongoing", &format!("{output}-0"), "__consumer_offsets-"] {
-        assert!(told.contains(part), "{part} is not in: {told}");
+        assert!(output.contains(part), "{part} is not in: {output}");
     }
     transaction.commit().await.unwrap();
     drop(transaction);
-    let told = tool("transactions", &["describe", "--transactional-id", &id]);
-    assert!(!told.contains("Ongoing"), "{told}");
+    let output = tool("transactions", &["describe", "--transactional-id", &id]);
+    assert!(!output.contains("Ongoing"), "{output}");
 
     let described = ["--describe", "--group", &group];
-    let told = in_time("the offset is committed", async {
+    let output = in_time("the offset is committed", async {
         loop {
-            let told = tool("consumer-groups", &described);
-            if row(&told, "0").get(3).is_some_and(|offset| offset == "6") {
-                return told;
+            let output = tool("consumer-groups", &described);
+            if row(&output, "0").get(3).is_some_and(|offset| offset == "6") {
+                return output;
             }
             consumer.poll(SHORT).await.unwrap();
         }
     })
     .await;
     // Group, topic, partition, current offset, end, lag.
-    assert_eq!(row(&told, "0")[..6], [&*group, &*input, "0", "6", "10", "4"], "{told}");
-    assert!(row(&told, "1").contains(&"our-member".to_owned()), "{told}");
-    let told = tool("consumer-groups", &[&described[..], &["--state"]].concat());
-    assert!(told.contains("Stable"), "{told}");
-    let told = tool(
+    assert_eq!(
+        row(&output, "0")[..6],
+        [&*group, &*input, "0", "6", "10", "4"],
+        "{output}"
+    );
+    assert!(row(&output, "1").contains(&"our-member".to_owned()), "{output}");
+    let output = tool("consumer-groups", &[&described[..], &["--state"]].concat());
+    assert!(output.contains("Stable"), "{output}");
+    let output = tool(
         "consumer-groups",
         &[&described[..], &["--members", "--verbose"]].concat(),
     );
-    assert!(told.contains(&*member.member_id), "{told}");
+    assert!(output.contains(&*member.member_id), "{output}");
     consumer.close().await.unwrap();
     producer.close().await.unwrap();
     tool("consumer-groups", &["--delete", "--group", &group]);
-    let told = tool("consumer-groups", &["--list"]);
-    assert!(!told.lines().any(|name| name == group), "{told}");
+    let output = tool("consumer-groups", &["--list"]);
+    assert!(!output.lines().any(|name| name == group), "{output}");
 }
 
-/// The words of the line about this partition.
-fn row(told: &str, partition: &str) -> Vec<String> {
-    let rows = told
+/// The columns of the line about this partition.
+fn row(output: &str, partition: &str) -> Vec<String> {
+    let rows = output
         .lines()
         .map(|line| line.split_whitespace().map(str::to_owned).collect());
     let mut rows = rows.filter(|row: &Vec<String>| row.get(2).is_some_and(|word| word == partition));

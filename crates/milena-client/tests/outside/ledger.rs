@@ -1,4 +1,4 @@
-//! What members of a group lived through, ours and Java's alike.
+//! A ledger of group members, ours and Java's: assignments and records read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,12 +20,12 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 pub struct Book {
     pub owned: BTreeMap<String, BTreeSet<TopicPartition>>,
-    /// Who has read each record.
+    /// The members that have read each record.
     readers: BTreeMap<TopicPartition, BTreeMap<i64, Vec<String>>>,
-    /// What each member has read last of a partition.
+    /// The last offset that each member has read of a partition.
     last: BTreeMap<(String, TopicPartition), i64>,
     changes: BTreeMap<String, usize>,
-    /// Those who are about to leave.
+    /// Members that are leaving.
     leaving: BTreeSet<String>,
     failures: Vec<String>,
 }
@@ -37,12 +37,12 @@ impl Book {
 }
 
 impl Ledger {
-    /// A test that has failed leaves members behind, which go on telling.
+    /// A failed test leaves members behind that still report.
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An event in the words of `Peer.java`.
+    /// Records an event in the format of `Peer.java`.
     pub fn hear(&self, member: &str, event: &str) {
         let mut words = event.split_whitespace();
         let what = words.next().unwrap_or_default();
@@ -107,17 +107,17 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// Somebody leaves. If a rebalance is under way right then, it hears of a loss, be it ours or Java's.
+    /// Marks a member as leaving. During a rebalance it may lose partitions, ours as well as Java's.
     pub fn let_go(&self, member: &str) {
         self.book().leaving.insert(member.to_owned());
     }
 
-    /// Somebody is gone, and says nothing about what it had.
+    /// Removes a dead member, which reports nothing.
     pub fn bury(&self, member: &str) {
         self.book().owned.remove(member);
     }
 
-    /// Waits until something is true; fails at once when a member does.
+    /// Waits until the condition holds; fails at once when a member does.
     pub async fn wait(&self, what: &str, done: impl Fn(&Book) -> bool) {
         let deadline = tokio::time::Instant::from_std(Instant::now() + PATIENCE);
         loop {
@@ -144,7 +144,7 @@ impl Ledger {
         }
     }
 
-    /// Waits until exactly these members have partitions, so many each, and together all of them.
+    /// Waits until exactly these members have partitions, with these counts, and together all of them.
     pub async fn settle(&self, what: &str, shares: &[(&str, usize)]) {
         let total = shares.iter().map(|(_, count)| count).sum::<usize>();
         self.wait(what, |book| {
@@ -156,7 +156,7 @@ impl Ledger {
         .await;
     }
 
-    /// Waits until all records from 0 to `end` of so many partitions of a topic are read.
+    /// Waits until all records from 0 to `end` of all partitions of a topic were read.
     pub async fn wait_for_all(&self, topic: &str, partitions: usize, end: i64) {
         self.wait("all is read", |book| {
             (0..partitions).all(|partition| {
@@ -168,17 +168,17 @@ impl Ledger {
         .await;
     }
 
-    /// How many records of a partition have been read.
+    /// The number of records of a partition that were read.
     pub fn count(&self, partition: &TopicPartition) -> usize {
         self.book().count(partition)
     }
 
-    /// How many partitions have come to a member or gone from it.
+    /// The number of partitions assigned to or revoked from a member.
     pub fn changes(&self, member: &str) -> usize {
         self.book().changes.get(member).copied().unwrap_or(0)
     }
 
-    /// No record was read twice, unless one of those who read it died before it could say so.
+    /// Checks that no record was read twice, unless one of its readers died before its commit.
     pub fn assert_none_twice(&self, dead: &[&str]) {
         let book = self.book();
         for (partition, read) in &book.readers {
@@ -190,7 +190,7 @@ impl Ledger {
     }
 }
 
-/// Which offsets have been read: runs of them, and who read the last of each.
+/// The offsets that were read, as runs with the last reader of each.
 fn describe(partition: &TopicPartition, read: &BTreeMap<i64, Vec<String>>) -> String {
     let mut runs: Vec<(i64, i64, &[String])> = vec![];
     for (offset, readers) in read {

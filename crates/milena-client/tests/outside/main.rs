@@ -1,8 +1,7 @@
-//! The consumer before judges that Milena's authors did not write: a real Apache Kafka of one and of three brokers, records
-//! that Kafka's own producer wrote, and Kafka's own consumers beside ours in one group. What can be asked of our broker
-//! too is asked of it.
+//! The clients against a real Apache Kafka with one and with three brokers. Kafka's producer and consumers run beside
+//! ours. Tests that our broker can run too are run against it.
 //!
-//! `cargo test -p milena-client --features outside --test outside`; CONTRIBUTING.md says what must be installed.
+//! `cargo test -p milena-client --features outside --test outside`; CONTRIBUTING.md lists the requirements.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]

@@ -1,4 +1,4 @@
-//! Members of groups: ours in tasks, Java's in a peer. All tell a ledger.
+//! Members of groups: ours in tasks, Java's in a peer. All report to a ledger.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     peer::Peer,
 };
 
-/// How a group assigns: `group.protocol`, and the assignor of the classic one.
+/// The protocol of a group: `group.protocol`, and the assignor of the classic protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     pub protocol: &'static str,
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// Tells the ledger what it hears.
+/// Reports listener calls to the ledger.
 pub struct Telling {
     pub member: String,
     pub ledger: Arc<Ledger>,
@@ -116,7 +116,7 @@ pub fn tell(ledger: &Ledger, member: &str, records: &ConsumerRecords) {
     }
 }
 
-/// One of our consumers, in a task of its own.
+/// One of our consumers, in a task.
 pub struct Ours {
     name: String,
     stop: oneshot::Sender<Leave>,
@@ -167,7 +167,7 @@ impl Ours {
     }
 }
 
-/// One of Java's, in a peer.
+/// A Java consumer, in a peer.
 pub struct Java<'a> {
     name: String,
     peer: &'a Peer,
@@ -195,7 +195,7 @@ impl<'a> Java<'a> {
 }
 
 impl Bed {
-    /// The settings of a member of the group that reads a topic and has its name.
+    /// The settings of a group member that reads a topic; the group is named after the topic.
     pub fn member(&self, kind: Kind, topic: &str) -> ConsumerConfigBuilder {
         kind.apply(self.config().group_id(topic))
     }

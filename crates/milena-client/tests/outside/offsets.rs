@@ -1,4 +1,4 @@
-//! Where to read: seeks, questions about offsets, and what happens without an offset.
+//! Seeks, offset queries, and `auto.offset.reset`.
 
 use std::slice;
 
@@ -20,9 +20,9 @@ async fn offsets_are_found_in_our_broker() {
     offsets(bed::ours()).await;
 }
 
-/// A partition with the records 5 to 99: those before are deleted.
+/// A partition with the records 5 to 99; those before are deleted.
 async fn offsets(bed: &Bed) {
-    // Time would take records of 2020 away.
+    // Retention would delete records of 2020.
     let topic = bed.topic("offsets", 2, "retention.ms=-1").await;
     bed.send(&topic, 0, "lz4", 0, 60).await;
     bed.send(&topic, 0, "none", 60, 40).await;
@@ -41,7 +41,7 @@ async fn questions(bed: &Bed, full: &TopicPartition, empty: &TopicPartition) {
     assert_eq!((found[full], found[empty]), (5, 0));
     let found = in_time("ends", consumer.end_offsets(&both)).await.unwrap();
     assert_eq!((found[full], found[empty]), (100, 0));
-    // In the middle of a compressed batch, between two records, at the end, and behind it.
+    // Inside a compressed batch, between two records, at the end, and after it.
     for (time, expected) in [
         (timestamp(33), Some(33)),
         (timestamp(33) + 1, Some(34)),
@@ -65,7 +65,7 @@ async fn seeks(bed: &Bed, full: &TopicPartition) {
     let mut consumer = bed.reader(partitions, &[("max.poll.records", "10")]);
     let next = async |consumer: &mut Consumer| read(consumer, 1, |record| record.offset()).await[0];
     assert_eq!(next(&mut consumer).await, 5);
-    // Into the middle of a compressed batch, back, and from the end.
+    // Inside a compressed batch, back, and from the end.
     for offset in [41, 7, 98, 6] {
         consumer.seek(full, offset).unwrap();
         assert_eq!(next(&mut consumer).await, offset);
@@ -80,7 +80,7 @@ async fn seeks(bed: &Bed, full: &TopicPartition) {
         .unwrap();
     consumer.seek(full, found[full].offset).unwrap();
     assert_eq!(next(&mut consumer).await, 77);
-    // The epoch is compared with the broker's and found right.
+    // The epoch matches the broker's.
     let position = in_time("position", consumer.position(full)).await.unwrap();
     consumer.seek_position(full, position).unwrap();
     assert_eq!(next(&mut consumer).await, position.offset);
@@ -116,7 +116,7 @@ async fn policies(bed: &Bed, full: &TopicPartition, empty: &TopicPartition) {
         consumer.seek(full, 50).unwrap();
         assert_eq!(read(&mut consumer, 1, |record| record.offset()).await[0], 50);
     }
-    // Nothing has been committed.
+    // There is no committed offset.
     let mut consumer = bed.reader(
         slice::from_ref(empty),
         &[("auto.offset.reset", "none"), ("group.id", "nobody")],
@@ -125,7 +125,7 @@ async fn policies(bed: &Bed, full: &TopicPartition, empty: &TopicPartition) {
         partition: empty.clone(),
     };
     assert_eq!(fetch_error(&mut consumer).await, expected);
-    // All records are of 2020: an hour ago there was nothing yet, so reading begins at the end.
+    // All records are from 2020, so nothing is younger than an hour and reading starts at the end.
     for (policy, expected) in [("latest", 100), ("by_duration:PT1H", 100), ("by_duration:P3650D", 5)] {
         let mut consumer = bed.reader(partitions, &[("auto.offset.reset", policy)]);
         let position = in_time("position", consumer.position(full)).await.unwrap();

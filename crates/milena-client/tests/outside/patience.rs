@@ -1,4 +1,4 @@
-//! How long a test waits for what must come. It is long, because it only counts when something is wrong.
+//! Timeouts of the tests. They are long, because only a failing test waits for them.
 
 use std::{
     future::Future,
@@ -10,14 +10,14 @@ use milena_client::consumer::Consumer;
 pub const PATIENCE: Duration = Duration::from_secs(240);
 pub const SHORT: Duration = Duration::from_millis(100);
 
-/// Gives up on a future that never ends, and says what it was to do.
+/// Panics with a description if the future does not complete in time.
 pub async fn in_time<F: Future>(what: &str, future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future)
         .await
         .unwrap_or_else(|_| panic!("in vain: {what}"))
 }
 
-/// Polls until this many records have come, or more, and makes something of each.
+/// Polls until at least `count` records have arrived, and maps each.
 pub async fn read<T>(
     consumer: &mut Consumer,
     count: usize,
@@ -38,7 +38,7 @@ pub async fn read<T>(
     made
 }
 
-/// Polls until something is as it should be; what is read meanwhile does not matter.
+/// Polls until the condition holds; the records are ignored.
 pub async fn poll_until(consumer: &mut Consumer, what: &str, done: impl Fn(&Consumer) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done(consumer) {

@@ -1,4 +1,4 @@
-//! `java/Peer.java` as a process beside the test.
+//! `java/Peer.java`, run as a process beside the test.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
     programs::{run, xtask},
 };
 
-type Answer = Result<String, String>;
+type Reply = Result<String, String>;
 
 pub struct Peer {
     child: Mutex<Child>,
@@ -28,10 +28,10 @@ pub struct Peer {
 
 #[derive(Default)]
 struct Shared {
-    waiting: Mutex<(u64, BTreeMap<u64, oneshot::Sender<Answer>>)>,
-    /// Who must hear of each member.
+    waiting: Mutex<(u64, BTreeMap<u64, oneshot::Sender<Reply>>)>,
+    /// The ledger of each member.
     ledgers: Mutex<BTreeMap<String, Arc<Ledger>>>,
-    /// What it complained about, for whoever must find out what went wrong.
+    /// Its standard error, for diagnosis.
     complaints: Mutex<String>,
 }
 
@@ -77,14 +77,14 @@ impl Peer {
         }
     }
 
-    /// Gives a command and waits for its answer, which must be a good one.
+    /// Sends a command and waits for its reply, which must be a success.
     pub async fn call(&self, command: &str) -> String {
         let mut is_ready = self.is_ready.clone();
         let ready = in_time("Kafka's clients start", is_ready.wait_for(|ready| *ready))
             .await
             .is_ok();
         assert!(ready, "{}", self.complaints());
-        let (done, answer) = oneshot::channel();
+        let (done, reply) = oneshot::channel();
         let number = {
             let mut waiting = self.shared.waiting.lock().unwrap();
             waiting.0 += 1;
@@ -93,19 +93,19 @@ impl Peer {
             number
         };
         writeln!(self.input.lock().unwrap(), "{number} {command}").unwrap();
-        match in_time(command, answer).await {
+        match in_time(command, reply).await {
             Ok(Ok(words)) => words,
             other => panic!("{command}: {other:?}\n{}", self.complaints()),
         }
     }
 
-    /// Lets a ledger hear what happens to a member.
+    /// Registers the ledger of a member.
     pub fn tell(&self, member: &str, ledger: &Arc<Ledger>) {
         let mut ledgers = self.shared.ledgers.lock().unwrap();
         ledgers.insert(member.to_owned(), Arc::clone(ledger));
     }
 
-    /// As a crash would.
+    /// Kills the process like a crash.
     pub fn kill(&self) {
         let mut child = self.child.lock().unwrap();
         // It may have ended already.
@@ -113,13 +113,13 @@ impl Peer {
         let _ = child.wait();
     }
 
-    /// What it has said to whoever runs it.
+    /// Its standard error so far.
     pub fn complaints(&self) -> String {
         self.shared.complaints.lock().unwrap().clone()
     }
 }
 
-/// The class path with the program in it. It is compiled once for all that run it.
+/// The class path of the program, which is compiled once.
 fn compiled() -> &'static str {
     static CLASS_PATH: OnceLock<String> = OnceLock::new();
     CLASS_PATH.get_or_init(|| {
@@ -153,13 +153,13 @@ impl Shared {
         }
         let Ok(number) = first.parse() else { return };
         let waiting = self.waiting.lock().unwrap().1.remove(&number);
-        let answer = if second == "ok" {
+        let reply = if second == "ok" {
             Ok(rest.to_owned())
         } else {
             Err(rest.to_owned())
         };
         if let Some(waiting) = waiting {
-            let _ = waiting.send(answer);
+            let _ = waiting.send(reply);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What Kafka's producer writes is read as it was written.
+//! Records of Kafka's producer, read by our consumer.
 
 use milena_client::consumer::{Consumer, TimestampType, TopicPartition};
 
@@ -30,7 +30,7 @@ async fn every_codec(bed: &Bed) {
         }
     }
     let both = [TopicPartition::new(&*topic, 0), TopicPartition::new(&*topic, 1)];
-    // As much as there is, little by little, and as a group in both protocols.
+    // As much as possible, in small polls, and as a group of both protocols.
     check_all(&mut bed.reader(&both, &[])).await;
     let small = [
         ("max.poll.records", "7"),
@@ -66,7 +66,7 @@ async fn check_all(consumer: &mut Consumer) {
 }
 
 #[tokio::test]
-async fn the_time_of_appending_is_told_as_such() {
+async fn the_log_append_time_is_marked_as_such() {
     for bed in [bed::kafka(), bed::ours()] {
         let topic = bed.topic("appended", 1, "message.timestamp.type=LogAppendTime").await;
         bed.send(&topic, 0, "lz4", 0, 50).await;
@@ -79,7 +79,7 @@ async fn the_time_of_appending_is_told_as_such() {
         for (number, (timestamp, kind, found)) in records.into_iter().enumerate() {
             assert_eq!(kind, TimestampType::LogAppendTime);
             assert_eq!(found, content(number));
-            // What the producer said was in 2020.
+            // The producer's timestamp is from 2020.
             assert!(timestamp > 1_700_000_000_000, "{timestamp}");
         }
         // The broker finds records by the same times.

@@ -1,8 +1,8 @@
-//! What `Peer.java` writes: its number tells all of a record.
+//! The records of `Peer.java`: the number determines the content.
 
 use milena_client::consumer::{RecordRef, TimestampType};
 
-/// A record without what a broker decides.
+/// The content of a record, without offset and timestamp.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Content {
     pub key: Option<String>,
@@ -38,7 +38,7 @@ pub fn content_of(record: RecordRef<'_>) -> Content {
     }
 }
 
-/// All of it, for a topic where record `n` has offset `n`.
+/// Checks the whole record, for a topic where record `n` has offset `n`.
 pub fn assert_is(record: RecordRef<'_>, number: usize) {
     assert_eq!(record.offset(), i64::try_from(number).unwrap());
     assert_eq!(content_of(record), content(number), "record {number}");

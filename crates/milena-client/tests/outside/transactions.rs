@@ -1,4 +1,4 @@
-//! Transactions of Kafka's producer, as consumers see them that read what was committed, and as others do.
+//! Transactions of Kafka's producer, read with `read_committed` and with `read_uncommitted`.
 
 use milena_client::consumer::{Consumer, TopicPartition};
 
@@ -18,9 +18,9 @@ async fn only_what_was_committed_is_read_from_our_broker() {
     transactions(bed::ours()).await;
 }
 
-/// A topic in which two producers' transactions lie between each other: offsets and what is there.
+/// A topic with interleaved transactions of two producers, by offset:
 ///
-/// 0–9 committed by one, 10 its marker; 11–15 of the other, aborted; 16–20 of the first between them, committed;
+/// 0–9 committed by the first, 10 its marker; 11–15 of the second, aborted; 16–20 of the first between them, committed;
 /// 21 and 22 the markers; 23–24 without a transaction; 25–34 aborted, 35 its marker.
 async fn written(bed: &Bed) -> TopicPartition {
     let topic = bed.topic("transactions", 1, "").await;
@@ -53,7 +53,7 @@ async fn written(bed: &Bed) -> TopicPartition {
     place
 }
 
-/// Kafka says that a transaction has ended before its markers are written.
+/// Kafka reports the end of a transaction before its markers are written.
 async fn wait_for_markers(bed: &Bed, partition: &TopicPartition, end: i64) {
     let config = bed.config().set("isolation.level", "read_committed");
     let mut consumer = Consumer::new(config).unwrap();
@@ -75,7 +75,7 @@ async fn transactions(bed: &Bed) {
         for (number, (_, found)) in found.into_iter().enumerate() {
             assert_eq!(found, content(number));
         }
-        // The position goes on over what nobody sees.
+        // The position moves past records that are not delivered.
         in_time("the position passes the last marker", async {
             while consumer.position(&partition).await.unwrap().offset != 36 {
                 assert!(consumer.poll(crate::patience::SHORT).await.unwrap().is_empty());
@@ -87,7 +87,7 @@ async fn transactions(bed: &Bed) {
     let mut consumer = bed.reader(partitions, &[]);
     let found = read(&mut consumer, 32, |record| record.offset()).await;
     let all: Vec<i64> = (0..36).filter(|offset| ![10, 21, 22, 35].contains(offset)).collect();
-    assert_eq!(found, all, "markers are no records for anybody");
+    assert_eq!(found, all, "markers are never delivered");
     an_open_transaction_is_the_end(bed, &partition).await;
     a_group_goes_on_behind_markers(bed, &partition).await;
 }
@@ -113,13 +113,13 @@ async fn an_open_transaction_is_the_end(bed: &Bed, partition: &TopicPartition) {
     read(&mut careful, 17, |_| ()).await;
     other.seek(partition, 36).unwrap();
     assert_eq!(read(&mut other, 4, |record| record.offset()).await, [36, 37, 38, 39]);
-    // Nothing more comes for the careful one before the transaction ends.
+    // The `read_committed` consumer gets nothing before the transaction ends.
     assert!(careful.poll(crate::patience::SHORT).await.unwrap().is_empty());
     bed.peer.call(&format!("commit {id}")).await;
     assert_eq!(read(&mut careful, 4, |record| record.offset()).await, [36, 37, 38, 39]);
 }
 
-/// The last records are aborted ones: what is committed is the place behind their marker.
+/// The last records are aborted: the committed offset is behind their marker.
 async fn a_group_goes_on_behind_markers(bed: &Bed, partition: &TopicPartition) {
     let id = format!("{}-last", partition.topic);
     bed.peer.call(&format!("begin {id}")).await;
@@ -142,7 +142,7 @@ async fn a_group_goes_on_behind_markers(bed: &Bed, partition: &TopicPartition) {
         })
         .await;
         consumer.close().await.unwrap();
-        let told = bed.peer.call(&format!("offsets {group}")).await;
-        assert_eq!(told, format!("{partition}=45:"));
+        let output = bed.peer.call(&format!("offsets {group}")).await;
+        assert_eq!(output, format!("{partition}=45:"));
     }
 }

@@ -1,4 +1,4 @@
-//! What our producer writes, read by librdkafka, while brokers live and while they die.
+//! Records of our producer, read by librdkafka, with and without broker failures.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const PARTITIONS: usize = 3;
-/// How many acknowledged records show that writing goes on.
+/// Acknowledged records that prove progress.
 const ENOUGH: usize = 2_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,7 @@ async fn records_arrive_as_they_were_sent(bed: &Bed) {
     }
 }
 
-/// The values of a partition, as librdkafka sees them.
+/// The values of a partition, read by librdkafka.
 fn values(bed: &Bed, topic: &str, partition: usize, level: &str) -> Vec<String> {
     read_as(&bed.address, topic, partition, level, "%s\\n")
 }
@@ -83,7 +83,7 @@ async fn transactions_are_kafkas(bed: &Bed) {
                 .unwrap();
         }
         if round == 0 {
-            // Nothing has left yet; what Kafka's tool sees is begun by sending.
+            // Records are enqueued only; the flush starts the transaction that Kafka's tool sees.
             producer.flush().await.unwrap();
             let listed = block_in_place(|| kafka_tool(&bed.address, "transactions", &["list"], ""));
             let line = listed.lines().find(|line| line.contains(&id)).unwrap_or_default();
@@ -107,7 +107,7 @@ async fn transactions_are_kafkas(bed: &Bed) {
     assert!(all.len() >= committed.len(), "{all:?}");
 }
 
-/// Each record is there once, and in order, however often its batch had to be sent again.
+/// Each record is written once and in order, also after retries.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_written_twice_when_brokers_die() {
     let (bed, _turn) = bed::three_brokers().await;

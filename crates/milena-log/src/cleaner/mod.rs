@@ -19,6 +19,8 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
+use bytes::Bytes;
+use milena_invariant::{invariant, violated};
 use milena_wire::records::{Batch, Batches};
 
 use crate::{config::LogConfig, error::StorageError, log::Log, producers::AbortedTransaction, segment::Segment};
@@ -168,6 +170,16 @@ fn holds_values(
     Ok(true)
 }
 
+/// Reads a rewritten batch back. The original is about to be replaced, so the new one must hold good.
+fn read_back(rewritten: &Bytes, original: &Batch) -> Option<Batch> {
+    let mut batches = Batches::new(rewritten.clone());
+    let batch = batches.next().and_then(Result::ok).filter(|batch| {
+        batches.leftover() == 0 && batch.verify().is_ok() && batch.last_offset() == original.last_offset()
+    });
+    invariant!(batch.is_some(), "rewritten_batch_is_readable");
+    batch
+}
+
 /// The second pass: segments are rewritten and replaced, group by group.
 struct Round<'a> {
     log: &'a Log,
@@ -235,9 +247,9 @@ impl Round<'_> {
                     Fate::Keep => output.push(batch)?,
                     Fate::Remove => {}
                     Fate::Replace(bytes) => {
-                        for batch in Batches::new(bytes.clone()) {
-                            output.push(&batch.map_err(|error| failed(error.into()))?)?;
-                        }
+                        output.push(&read_back(&bytes, batch).ok_or_else(|| {
+                            StorageError::violated(&segment.path_of("log"), "rewritten_batch_is_readable")
+                        })?)?;
                         filter.rebuilder.recycle(bytes);
                     }
                 }
@@ -270,6 +282,9 @@ impl Log {
         let mut writer = self.writer();
         if let Some(place) = writer.segments.iter().position(|segment| Arc::ptr_eq(segment, first)) {
             writer.segments.splice(place..place + group.len(), [new]);
+        } else {
+            // `end_of` has found them, and the layout lock is held since.
+            violated!("compacted_segments_are_in_the_log");
         }
         self.publish(&mut writer, config.durability);
         drop(writer);

@@ -1,5 +1,4 @@
-//! The input of an assignor as numbers: topics and members by their place in a list, so that the work is done without
-//! comparing names.
+//! The input of an assignor with indexes: topics and members by their index in a list, so that names are not compared.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,10 @@ use crate::TopicPartition;
 /// A group with the topics that it can read.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
-    /// Static members in the order of their instance ids, then the others in the order of their ids: so static members
-    /// keep their places although they get new member ids.
+    /// Static members in the order of their instance ids, then the others in the order of their ids: static members
+    /// keep their index although they get new member ids.
     pub(super) members: Vec<&'a MemberSubscription>,
-    /// The topics that exist, in the order of their names.
+    /// The existing topics, in the order of their names.
     pub(super) topics: Vec<Topic<'a>>,
 }
 
@@ -22,12 +21,12 @@ pub(super) struct Group<'a> {
 pub(super) struct Topic<'a> {
     pub(super) name: &'a ByteString,
     pub(super) layout: &'a TopicLayout,
-    /// Places in `members`, in their order.
+    /// Indexes in `members`, sorted.
     pub(super) subscribers: Vec<usize>,
 }
 
-/// A partition by the place of its topic.
-pub(super) type Place = (usize, usize);
+/// A partition by the index of its topic.
+pub(super) type PartitionIndex = (usize, usize);
 
 impl<'a> Group<'a> {
     pub(super) fn new(cluster: &'a ClusterLayout, members: &'a [MemberSubscription]) -> Self {
@@ -41,7 +40,7 @@ impl<'a> Group<'a> {
                 subscribers: vec![],
             })
             .collect();
-        // Most members subscribe to the same, which is looked up once.
+        // Most members have the same subscription, which is resolved once.
         let mut known: BTreeMap<&[ByteString], Vec<usize>> = BTreeMap::new();
         for (place, member) in members.iter().enumerate() {
             let places = known.entry(&member.topics).or_insert_with(|| places(&topics, member));
@@ -54,20 +53,20 @@ impl<'a> Group<'a> {
         Self { members, topics }
     }
 
-    /// Where a topic stands in the list, if it exists.
-    pub(super) fn place_of(&self, topic: &ByteString) -> Option<usize> {
+    /// The index of a topic, if it exists.
+    pub(super) fn topic_index(&self, topic: &ByteString) -> Option<usize> {
         self.topics.binary_search_by(|other| other.name.cmp(topic)).ok()
     }
 
     /// A partition of a topic, if it exists.
-    pub(super) fn existing(&self, topic: usize, partition: i32) -> Option<Place> {
+    pub(super) fn existing(&self, topic: usize, partition: i32) -> Option<PartitionIndex> {
         let partition = usize::try_from(partition).ok()?;
         let layout = self.topics.get(topic)?.layout;
         (partition < layout.len()).then_some((topic, partition))
     }
 
-    /// Says with names what was decided by places.
-    pub(super) fn assignment(&self, partitions: Vec<Vec<Place>>) -> GroupAssignment {
+    /// The assignment with names in place of indexes.
+    pub(super) fn assignment(&self, partitions: Vec<Vec<PartitionIndex>>) -> GroupAssignment {
         let members = self.members.iter().zip(partitions);
         members
             .map(|(member, mut places)| {
@@ -82,13 +81,13 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    fn partition(&self, (topic, partition): Place) -> Option<TopicPartition> {
+    fn partition(&self, (topic, partition): PartitionIndex) -> Option<TopicPartition> {
         let topic = self.topics.get(topic)?;
         Some(TopicPartition::new(topic.name.clone(), i32::try_from(partition).ok()?))
     }
 }
 
-/// Where the topics of a member stand in the list, each once; those that do not exist are left out.
+/// The indexes of a member's topics, each once; those that do not exist are left out.
 fn places(topics: &[Topic<'_>], member: &MemberSubscription) -> Vec<usize> {
     let mut names: Vec<&ByteString> = member.topics.iter().collect();
     names.sort_unstable();
@@ -96,7 +95,7 @@ fn places(topics: &[Topic<'_>], member: &MemberSubscription) -> Vec<usize> {
     let mut places = vec![];
     let mut start = 0;
     for name in names {
-        // Both lists are sorted, so the next one is not far: look in steps that double, then in between.
+        // Both lists are sorted, so the next one is not far: search in doubling steps, then between the last two.
         let is_before = |place: usize| topics.get(place).is_some_and(|topic| topic.name < name);
         let mut step = 1;
         while is_before(start + step) {

@@ -1,8 +1,9 @@
-//! Who of a group reads what: the assignors that run in its leader.
+//! Assignors of the classic protocol, which run in the leader of a group.
 //!
-//! In the classic protocol the coordinator knows nothing of topics. Each member sends a subscription, the leader gets all
-//! of them, lets an [`Assignor`] decide, and the coordinator hands out what it decided. An assignor is a plain value: the
-//! topics there are and the members go in, each member's partitions come out, and the same input gives the same output.
+//! In the classic protocol the coordinator knows nothing of topics. Each member sends a subscription, the leader gets
+//! all of them, an [`Assignor`] decides, and the coordinator distributes the assignment. An assignor is a plain value:
+//! the existing topics and the members go in, each member's partitions come out, and the same input gives the same
+//! output.
 
 mod group;
 mod range;
@@ -24,25 +25,25 @@ pub use transfer::in_transfer;
 
 use crate::TopicPartition;
 
-/// What a member tells the leader of its group.
+/// The subscription of a member, as the leader of its group sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSubscription {
     pub member_id: ByteString,
     /// `group.instance.id` of a static member.
     pub instance_id: Option<ByteString>,
-    /// In any order; a topic may stand here twice, as members of other clients do what they like.
+    /// In any order; other clients may name a topic twice.
     pub topics: Vec<ByteString>,
-    /// What it had when it joined; nothing if it gave everything back first (the eager protocol).
+    /// The partitions that it owned when it joined; none if it revoked all of them first (the eager protocol).
     pub owned: Vec<TopicPartition>,
-    /// The generation in which it got `owned`, -1 if it does not say.
+    /// The generation in which it got `owned`, -1 if it is not known.
     pub generation: i32,
     pub rack: Option<ByteString>,
-    /// What its assignor wanted the leader's assignor to know.
+    /// Data of its assignor for the leader's assignor.
     pub user_data: Option<Bytes>,
 }
 
 impl MemberSubscription {
-    /// A new member of `topics`: it owns nothing and says nothing else.
+    /// A new member with these topics, which owns nothing.
     pub fn new(member_id: impl Into<ByteString>, topics: Vec<ByteString>) -> Self {
         Self {
             member_id: member_id.into(),
@@ -59,20 +60,20 @@ impl MemberSubscription {
 /// A topic as assignors see it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TopicLayout {
-    /// For each partition the racks of all its replicas, offline ones too: those come back sooner than members move.
-    /// A replica whose rack is unknown is left out.
+    /// The racks of all replicas of each partition, also of offline ones: those come back sooner than members move.
+    /// Replicas with an unknown rack are left out.
     pub racks: Vec<Vec<ByteString>>,
 }
 
 impl TopicLayout {
-    /// A topic of which no racks are known.
+    /// A topic without known racks.
     pub fn without_racks(partitions: usize) -> Self {
         Self {
             racks: vec![vec![]; partitions],
         }
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub fn len(&self) -> usize {
         self.racks.len()
     }
@@ -82,59 +83,59 @@ impl TopicLayout {
     }
 }
 
-/// The topics there are. A topic that is not here, or has no partitions yet, is given to nobody.
+/// The existing topics. A topic that is not here, or has no partitions yet, is not assigned.
 pub type ClusterLayout = BTreeMap<ByteString, TopicLayout>;
 
-/// What the leader tells a member.
+/// The assignment of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemberAssignment {
     pub partitions: Vec<TopicPartition>,
-    /// What the leader's assignor wanted the member's to know; none of Kafka's four has anything to say.
+    /// Data of the leader's assignor for the member's assignor; Kafka's four have none.
     pub user_data: Option<Bytes>,
 }
 
-/// Member id to what it gets. Every member has an entry, even if it gets nothing.
+/// Assignments by member id. Every member has an entry, even if it gets nothing.
 pub type GroupAssignment = BTreeMap<ByteString, MemberAssignment>;
 
-/// How partitions go from one member to another. A group uses the greatest that all its assignors have in common.
+/// The way in which partitions move between members. A group uses the greatest that all its assignors have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RebalanceProtocol {
-    /// Everybody gives back everything before joining.
+    /// Members revoke all partitions before joining.
     Eager,
-    /// Members keep what they have. What is to move is first only taken away, and given out in a rebalance of its own.
+    /// Members keep their partitions. A partition that moves is first only revoked, and assigned in a second rebalance.
     Cooperative,
 }
 
-/// Decides who reads what. Kafka's four are here; applications can have their own.
+/// Decides the assignment. Kafka's four are here; applications can have their own.
 pub trait Assignor: Send + fmt::Debug {
-    /// Members agree on an assignor by its name.
+    /// The name by which members agree on an assignor.
     fn name(&self) -> &str;
 
-    /// The protocols it can serve. With [`RebalanceProtocol::Cooperative`] it promises never to give a partition that a
-    /// member owns to another one.
+    /// The protocols it supports. With [`RebalanceProtocol::Cooperative`] it promises never to assign a partition that
+    /// one member owns to another.
     fn protocols(&self) -> &[RebalanceProtocol] {
         &[RebalanceProtocol::Eager]
     }
 
-    /// What to send to the leader's assignor with the subscription to `topics`, which are sorted.
+    /// Data for the leader's assignor, sent with the subscription to `topics`, which are sorted.
     ///
-    /// It should be the same bytes as long as nothing has changed: a static member that comes back with other bytes
+    /// The bytes should stay the same as long as nothing has changed: a static member that rejoins with other bytes
     /// causes a rebalance.
     fn user_data(&self, topics: &[ByteString]) -> Option<Bytes> {
         let _ = topics;
         None
     }
 
-    /// Decides, in the leader. The answer should have an entry for each member.
+    /// Computes the assignment, in the leader. It should have an entry for each member.
     fn assign(&mut self, cluster: &ClusterLayout, members: &[MemberSubscription]) -> GroupAssignment;
 
-    /// Learns what this member got in `generation`, in the leader and in all others.
+    /// Takes the assignment of this member in `generation`, in the leader and in all others.
     fn on_assignment(&mut self, assignment: &MemberAssignment, generation: i32) {
         let _ = (assignment, generation);
     }
 }
 
-/// One of Kafka's four by its name.
+/// One of Kafka's four assignors by its name.
 pub fn builtin(name: &str) -> Option<Box<dyn Assignor>> {
     match name {
         "range" => Some(Box::new(RangeAssignor)),

@@ -1,4 +1,4 @@
-//! A run of partitions of each topic for each member.
+//! The range assignor: consecutive partitions of each topic for each member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use bytestring::ByteString;
 
 use super::{
     Assignor, ClusterLayout, GroupAssignment, MemberSubscription,
-    group::{Group, Place, Topic},
+    group::{Group, PartitionIndex, Topic},
 };
 
-/// Kafka's `range`: cuts each topic into runs of equal length, for its subscribers in order. So partition 3 of two topics
-/// goes to the same member if both have as many partitions and the same subscribers.
+/// Kafka's `range`: splits each topic into ranges of equal length, for its subscribers in order. Partition 3 of two
+/// topics goes to the same member if both have as many partitions and the same subscribers.
 ///
-/// Where racks are known and make a difference, members get partitions with a replica in their rack first, as far as the
-/// lengths allow (KIP-881).
+/// Where racks are known and make a difference, members first get partitions with a replica in their rack, as far as
+/// the lengths allow (KIP-881).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RangeAssignor;
 
@@ -37,7 +37,8 @@ impl Assignor for RangeAssignor {
     }
 }
 
-/// Gives what it can to members in the rack of a replica. Topics that are joined by their partition numbers stay so.
+/// Assigns partitions to members in the rack of a replica. Topics that are joined by partition number stay
+/// co-partitioned.
 fn assign_in_racks(runs: &mut [Runs<'_>]) {
     let mut alike: BTreeMap<(&[usize], usize), Vec<&mut Runs<'_>>> = BTreeMap::new();
     for runs in runs {
@@ -53,10 +54,12 @@ fn assign_in_racks(runs: &mut [Runs<'_>]) {
     }
 }
 
-/// Partition by partition, for several topics at once: the first member with room whose rack has a replica of that
+/// Assigns several topics at once, partition by partition: the first member with room whose rack has a replica of that
 /// partition of all topics gets it of all topics.
 fn assign_matching_together(topics: &mut [&mut Runs<'_>]) {
-    let Some(first) = topics.first() else { return };
+    let Some(first) = topics.first() else {
+        return; // Nothing to assign.
+    };
     // Members with room, by rack, the next one last.
     let mut waiting: BTreeMap<Option<&ByteString>, Vec<usize>> = BTreeMap::new();
     for (member, rack) in first.racks.iter().enumerate().rev() {
@@ -66,7 +69,9 @@ fn assign_matching_together(topics: &mut [&mut Runs<'_>]) {
         return;
     }
     for partition in 0..first_len(topics) {
-        let Some(first) = topics.first() else { return };
+        let Some(first) = topics.first() else {
+            return; // Nothing to assign.
+        };
         let common = first.racks_of(partition).filter(|rack| {
             let others = topics.iter().skip(1);
             others.into_iter().all(|topic| topic.has_replica_in(partition, rack))
@@ -75,7 +80,7 @@ fn assign_matching_together(topics: &mut [&mut Runs<'_>]) {
         let mut next: Option<usize> = None;
         for rack in racks {
             let Some(members) = waiting.get_mut(&rack) else {
-                continue;
+                continue; // No member is in this rack.
             };
             while members.last().is_some_and(|member| first.room(*member) == 0) {
                 members.pop();
@@ -94,19 +99,19 @@ fn first_len(topics: &[&mut Runs<'_>]) -> usize {
     topics.first().map_or(0, |topic| topic.owners.len())
 }
 
-/// One topic, being cut. Members are places among its subscribers here.
+/// One topic that is being assigned. Members are indexes among its subscribers here.
 #[derive(Debug)]
 struct Runs<'a> {
     topic: &'a Topic<'a>,
     /// The rack of each subscriber.
     racks: Vec<Option<&'a ByteString>>,
-    /// Who has each partition.
+    /// The owner of each partition.
     owners: Vec<Option<usize>>,
-    /// How many each subscriber has.
+    /// The number of partitions of each subscriber.
     counts: Vec<usize>,
-    /// What everybody gets.
+    /// The minimum for each subscriber.
     length: usize,
-    /// How many may still get one more.
+    /// The number of subscribers that may still get one more.
     longer: usize,
 }
 
@@ -128,7 +133,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Whether members have racks with replicas, and not all partitions have replicas in the same racks.
+    /// Whether members have racks with replicas, and the partitions differ in their racks.
     fn racks_matter(&self) -> bool {
         let of_members: BTreeSet<&ByteString> = self.racks.iter().flatten().copied().collect();
         if of_members.is_empty() {
@@ -150,7 +155,7 @@ impl<'a> Runs<'a> {
         self.racks_of(partition).any(|other| other == rack)
     }
 
-    /// How many more a subscriber may get now.
+    /// The number of partitions that a subscriber may still get.
     fn room(&self, member: usize) -> usize {
         let quota = self.length + usize::from(self.longer > 0);
         quota.saturating_sub(self.counts.get(member).copied().unwrap_or(quota))
@@ -166,7 +171,8 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// Each subscriber in order takes what has a replica in its rack, up to its length; without a rack it takes anything.
+    /// Each subscriber in order takes partitions with a replica in its rack, up to its length; without a rack it takes
+    /// any.
     fn assign_matching(&mut self) {
         let mut by_rack: BTreeMap<Option<&ByteString>, Vec<usize>> = BTreeMap::new();
         for partition in (0..self.owners.len()).rev() {
@@ -177,26 +183,26 @@ impl<'a> Runs<'a> {
         for member in 0..self.racks.len() {
             let rack = self.racks.get(member).copied().flatten();
             let Some(partitions) = by_rack.get_mut(&rack) else {
-                continue;
+                continue; // No replica is in its rack.
             };
             for _ in 0..self.room(member) {
                 let free = |partition: &usize| self.owners.get(*partition) == Some(&None);
                 let Some(partition) = std::iter::from_fn(|| partitions.pop()).find(free) else {
-                    break;
+                    break; // No free partition in its rack is left.
                 };
                 self.give(member, partition);
             }
         }
     }
 
-    /// Each subscriber in order takes what is left, up to its length.
+    /// Each subscriber in order takes remaining partitions, up to its length.
     fn assign_rest(&mut self) {
         let mut next = 0;
         for member in 0..self.racks.len() {
             for _ in 0..self.room(member) {
                 let free = |partition: &usize| self.owners.get(*partition) == Some(&None);
                 let Some(partition) = (next..self.owners.len()).find(free) else {
-                    return;
+                    return; // All partitions are assigned.
                 };
                 next = partition + 1;
                 self.give(member, partition);
@@ -204,7 +210,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn collect(&self, place: usize, assigned: &mut [Vec<Place>]) {
+    fn collect(&self, place: usize, assigned: &mut [Vec<PartitionIndex>]) {
         for (partition, owner) in self.owners.iter().enumerate() {
             let member = owner.and_then(|owner| self.topic.subscribers.get(owner));
             if let Some(partitions) = member.and_then(|member| assigned.get_mut(*member)) {

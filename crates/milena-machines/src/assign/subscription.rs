@@ -1,7 +1,7 @@
-//! Subscriptions and assignments as bytes: what members and their leader send each other through the coordinator.
+//! Encoding of subscriptions and assignments, which members and their leader exchange through the coordinator.
 //!
-//! They are written as Kafka's own consumer writes them, and read as it reads them: a version newer than ours as our
-//! newest, whatever comes behind the last field ignored.
+//! They are encoded and decoded like in Kafka's own consumer: a newer version is read as our newest, and bytes after
+//! the last field are ignored.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -21,8 +21,8 @@ type SubscriptionMessage = consumer_protocol_subscription::ConsumerProtocolSubsc
 
 /// The metadata of a JoinGroup request. The ids of the member are not part of it: the coordinator adds them.
 ///
-/// Topics and partitions are sorted, so that the same subscription is the same bytes: a static member that comes back with
-/// other bytes causes a rebalance.
+/// Topics and partitions are sorted, so that the same subscription has the same bytes: a static member that rejoins
+/// with other bytes causes a rebalance.
 pub fn encode_subscription(subscription: &MemberSubscription) -> Result<Bytes, EncodeError> {
     let mut topics = subscription.topics.clone();
     topics.sort_unstable();
@@ -40,7 +40,7 @@ pub fn encode_subscription(subscription: &MemberSubscription) -> Result<Bytes, E
     prefixed::encode_versioned(&message, SubscriptionMessage::VERSIONS.max)
 }
 
-/// Reads what a member sent, of which the coordinator says that it is `member_id` and `instance_id`.
+/// Decodes the subscription of a member; the coordinator has named its `member_id` and `instance_id`.
 ///
 /// Topics and user data are slices of `bytes`, and keep its buffer in memory.
 pub fn decode_subscription(
@@ -76,8 +76,8 @@ pub fn encode_assignment(assignment: &MemberAssignment) -> Result<Bytes, EncodeE
     prefixed::encode_versioned(&message, AssignmentMessage::VERSIONS.max)
 }
 
-/// Reads what the leader decided for a member. The partitions are sorted; their names are copies, because a member keeps
-/// them for long.
+/// Decodes the assignment of a member. The partitions are sorted; their names are copies, because a member keeps them
+/// for long.
 pub fn decode_assignment(bytes: &Bytes) -> Result<MemberAssignment, DecodeError> {
     let message: AssignmentMessage = prefixed::decode_newest(bytes)?;
     let topics = message.assigned_partitions.into_iter();
@@ -90,7 +90,7 @@ pub fn decode_assignment(bytes: &Bytes) -> Result<MemberAssignment, DecodeError>
     })
 }
 
-/// Partitions as the wire has them: each topic once, all sorted.
+/// Partitions in the form of the wire: each topic once, all sorted.
 pub(super) fn by_topic(partitions: &[TopicPartition]) -> Vec<(ByteString, Vec<i32>)> {
     let mut sorted: Vec<&TopicPartition> = partitions.iter().collect();
     sorted.sort_unstable();
@@ -104,7 +104,7 @@ pub(super) fn by_topic(partitions: &[TopicPartition]) -> Vec<(ByteString, Vec<i3
     topics
 }
 
-/// The opposite of [`by_topic`].
+/// The inverse of [`by_topic`].
 pub(super) fn flat(topics: impl Iterator<Item = (ByteString, Vec<i32>)>) -> Vec<TopicPartition> {
     topics
         .flat_map(|(topic, numbers)| {

@@ -1,4 +1,4 @@
-//! What the cooperative protocol forbids.
+//! Check of the cooperative protocol's rule.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use crate::TopicPartition;
 
 /// The partitions that `assignment` gives to one member while another may still read them, sorted.
 ///
-/// In the cooperative protocol there may be none: such a partition is given to nobody until its owner has joined again
-/// without it. What [`CooperativeStickyAssignor`](super::CooperativeStickyAssignor) decides has none; an assignor of the
-/// application's own may be wrong. Who claims a partition in an older generation than its new owner has lost it already.
+/// In the cooperative protocol there must be none: such a partition is not assigned until its owner has rejoined
+/// without it. [`CooperativeStickyAssignor`](super::CooperativeStickyAssignor) never makes one; an assignor of an
+/// application may be wrong. A member that claims a partition with an older generation than its new owner has lost it
+/// already.
 pub fn in_transfer(members: &[MemberSubscription], assignment: &GroupAssignment) -> Vec<TopicPartition> {
     let mut claims: BTreeMap<&TopicPartition, Vec<&MemberSubscription>> = BTreeMap::new();
     for member in members {

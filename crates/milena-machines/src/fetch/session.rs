@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bytestring::ByteString;
 use milena_wire::{
     Uuid,
-    api::versions,
     errors::ErrorCode,
     messages::{
         FetchRequest, FetchResponse,
@@ -68,9 +67,11 @@ impl<Tag: Copy> FetchSession<Tag> {
         requested.iter().all(|requested| requested.topic_id.is_some())
     }
 
-    /// Fills in the session, the partitions and the forgotten partitions of a request. Returns the newest version that
-    /// can carry it, if there is a limit.
-    pub fn build(&mut self, requested: Vec<SessionPartition<Tag>>, request: &mut FetchRequest) -> Option<i16> {
+    /// Fills in the session, the partitions and the forgotten partitions of a request.
+    ///
+    /// Without an id for every topic, the names are used. The caller limits the version of such a request, before it is
+    /// chosen, to those below `versions::fetch::TOPIC_IDS`.
+    pub fn build(&mut self, requested: Vec<SessionPartition<Tag>>, request: &mut FetchRequest) {
         let uses_ids = Self::can_use_ids(&requested);
         if uses_ids != self.uses_ids {
             // A session uses ids or names, never both.
@@ -103,7 +104,6 @@ impl<Tag: Copy> FetchSession<Tag> {
                 }
             }
         }
-        (!uses_ids).then_some(versions::fetch::TOPIC_IDS - 1)
     }
 
     /// Whether the last request had no partitions.

@@ -1,4 +1,4 @@
-//! Requests of a member, and what becomes of them.
+//! Requests of a member, and their failures.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -10,19 +10,19 @@ use milena_wire::{
     },
 };
 
-/// Which request an answer belongs to. Never used twice by one machine.
+/// Id of a request, for its response. Never used twice by one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub(crate) u64);
 
-/// A request for the group's coordinator. The driver sends it once and reports what became of it, also if it finds no
-/// coordinator; sending again is the machine's decision.
+/// A request for the group's coordinator. The driver sends it once and reports the response or the failure, also if
+/// there is no coordinator; retries are the machine's decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberCall {
     pub id: CallId,
     pub request: MemberRequest,
-    /// After so long without an answer it has failed.
+    /// The time until it fails without a response.
     pub timeout_ms: i64,
-    /// A broker that does not know this version cannot do what is asked: [`CallFailure::Unsupported`].
+    /// A broker without this version cannot serve the request: [`CallFailure::Unsupported`].
     pub min_version: i16,
 }
 
@@ -46,7 +46,7 @@ impl MemberRequest {
         }
     }
 
-    /// The first version that can say what this request says.
+    /// The first version with all fields that this request uses.
     pub(super) fn min_version(&self) -> i16 {
         let has_instance = |instance: &Option<ByteString>| instance.is_some();
         match self {
@@ -89,15 +89,15 @@ pub enum MemberResponse {
     ConsumerHeartbeat(ConsumerGroupHeartbeatResponse),
 }
 
-/// Why there is no answer.
+/// The reason for a missing response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// It never left: nobody can have seen it.
+    /// It was never sent: no broker can have seen it.
     #[error("there was no connection to send it over")]
     NotSent,
     #[error("the connection to the coordinator broke")]
     Disconnected,
-    #[error("the coordinator did not answer in time")]
+    #[error("the coordinator did not respond in time")]
     TimedOut,
     #[error("the coordinator of the group was not found")]
     CoordinatorUnknown,

@@ -1,4 +1,4 @@
-//! What a member of either protocol has.
+//! State that a member of either protocol has.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,37 +22,37 @@ pub(super) struct Common {
     pub(super) backoff: Backoff,
     pub(super) metadata: Arc<MemberMetadata>,
     pub(super) subscription: Option<Subscription>,
-    /// What the application has been told that it owns. What is being revoked is still its own.
+    /// The partitions that the application owns, as far as it was told. Those being revoked are still among them.
     pub(super) owned: BTreeSet<TopicPartition>,
-    /// When the application last polled; `None` if it has not since it subscribed, or not for too long.
+    /// The time of the last poll; `None` if there was none since the subscription, or not within the limit.
     pub(super) polled_at: Option<i64>,
-    /// When the application last polled before it stayed away for too long, until it is taken.
+    /// The time of the last poll before the poll interval expired, until it is taken.
     pub(super) poll_expired: Option<i64>,
-    /// What the application is busy with.
-    pub(super) told: Option<Told>,
-    /// What it must hear of besides.
+    /// The event that the application handles now.
+    pub(super) pending_event: Option<PendingEvent>,
+    /// Errors that the application has not seen yet.
     pub(super) errors: VecDeque<MemberError>,
-    /// What ended this member, and whether the application knows.
+    /// The error that ended this member, and whether the application has seen it.
     pub(super) failure: Option<MemberError>,
-    pub(super) failure_told: bool,
+    pub(super) failure_reported: bool,
     pub(super) leaving: Option<Leave>,
-    /// Requests to leave that are to be sent, and those under way. They are sent once.
-    pub(super) farewells: VecDeque<MemberRequest>,
-    pub(super) farewell_calls: BTreeSet<CallId>,
+    /// Requests to leave: to be sent, and in flight. They are sent once.
+    pub(super) leave_requests: VecDeque<MemberRequest>,
+    pub(super) leave_calls: BTreeSet<CallId>,
     pub(super) coordinator_moved: bool,
     last_call: u64,
 }
 
-/// An event that the application is busy with.
+/// An event that the application handles now.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum PendingEvent {
     Revoked(BTreeSet<TopicPartition>),
     Lost,
     Assigned,
     Error,
 }
 
-impl From<&MemberEvent> for Told {
+impl From<&MemberEvent> for PendingEvent {
     fn from(event: &MemberEvent) -> Self {
         match event {
             MemberEvent::Revoked(partitions) => Self::Revoked(partitions.iter().cloned().collect()),
@@ -78,13 +78,13 @@ impl Common {
             owned: BTreeSet::new(),
             polled_at: None,
             poll_expired: None,
-            told: None,
+            pending_event: None,
             errors: VecDeque::new(),
             failure: None,
-            failure_told: false,
+            failure_reported: false,
             leaving: None,
-            farewells: VecDeque::new(),
-            farewell_calls: BTreeSet::new(),
+            leave_requests: VecDeque::new(),
+            leave_calls: BTreeSet::new(),
             coordinator_moved: false,
             last_call: 0,
         };
@@ -114,12 +114,12 @@ impl Common {
         self.owned.iter().cloned().collect()
     }
 
-    /// Whether the application wants to be in the group, and is there to hear of it.
+    /// Whether the application wants to be in the group, and polls.
     pub(super) fn wants_group(&self) -> bool {
         self.subscription.is_some() && self.polled_at.is_some() && self.leaving.is_none() && self.failure.is_none()
     }
 
-    /// When the application will have stayed away for too long.
+    /// The end of the poll interval.
     pub(super) fn poll_deadline(&self) -> Option<i64> {
         let polled_at = self.polled_at.filter(|_| self.wants_group())?;
         Some(polled_at.saturating_add(i64::from(self.rebalance_timeout_ms)))
@@ -129,37 +129,37 @@ impl Common {
         self.backoff.next_ms(&mut self.random)
     }
 
-    /// The application hears of it, once however often it happens before.
-    pub(super) fn tell(&mut self, error: MemberError) {
+    /// Queues an error for the application; the same error is queued once.
+    pub(super) fn report(&mut self, error: MemberError) {
         if !self.errors.contains(&error) {
             self.errors.push_back(error);
         }
     }
 
-    /// Ends this member. A second reason adds nothing.
+    /// Ends this member. A second error is ignored.
     pub(super) fn fail(&mut self, error: MemberError) {
         if self.failure.is_none() {
             self.failure = Some(error);
-            self.failure_told = false;
+            self.failure_reported = false;
         }
     }
 
-    /// First what is lost by it, then the failure itself.
+    /// First the loss of the partitions, then the failure itself.
     pub(super) fn next_of_failure(&mut self) -> Option<MemberEvent> {
         if !self.owned.is_empty() {
             return Some(MemberEvent::Lost(self.owned_list()));
         }
-        if std::mem::replace(&mut self.failure_told, true) {
+        if std::mem::replace(&mut self.failure_reported, true) {
             return None;
         }
         self.failure.clone().map(MemberEvent::Fatal)
     }
 
-    pub(super) fn farewells_are_over(&self) -> bool {
-        self.farewells.is_empty() && self.farewell_calls.is_empty()
+    pub(super) fn has_left(&self) -> bool {
+        self.leave_requests.is_empty() && self.leave_calls.is_empty()
     }
 
-    pub(super) fn is_farewell_answered(&mut self, call: CallId) -> bool {
-        self.farewell_calls.remove(&call)
+    pub(super) fn take_leave_call(&mut self, call: CallId) -> bool {
+        self.leave_calls.remove(&call)
     }
 }

@@ -1,4 +1,4 @@
-//! What a member is started with.
+//! Configuration of a member.
 
 use bytestring::ByteString;
 
@@ -12,7 +12,7 @@ pub struct MemberConfig {
     pub instance_id: Option<ByteString>,
     /// `client.rack`; an empty one counts as none.
     pub rack: Option<ByteString>,
-    /// `max.poll.interval.ms`: how long the application may stay away, and how long a rebalance waits for it.
+    /// `max.poll.interval.ms`: the longest time between polls, and the time that a rebalance waits for the member.
     pub rebalance_timeout_ms: i32,
     /// `request.timeout.ms`
     pub request_timeout_ms: i64,
@@ -32,12 +32,12 @@ pub enum GroupProtocol {
         session_timeout_ms: i32,
         /// `heartbeat.interval.ms`
         heartbeat_interval_ms: i32,
-        /// `partition.assignment.strategy`, the most wanted first.
+        /// `partition.assignment.strategy`, the preferred one first.
         assignors: Vec<Box<dyn Assignor>>,
     },
     /// The broker assigns (KIP-848).
     Consumer {
-        /// `group.remote.assignor`: the broker's own choice if not set.
+        /// `group.remote.assignor`: the broker's choice if not set.
         remote_assignor: Option<ByteString>,
     },
 }

@@ -1,26 +1,26 @@
-//! What the application hears of its group.
+//! Events of a group member, for the application.
 
 use bytestring::ByteString;
 use milena_wire::{api::ApiKey, decode::DecodeError, encode::EncodeError, errors::ErrorCode};
 
 use crate::TopicPartition;
 
-/// What happens to the partitions of the application. Lists are sorted.
+/// A change of the application's partitions. Lists are sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MemberEvent {
-    /// These go to somebody else. They are still ours while the application hears of it: the last moment to commit.
-    /// May be empty.
+    /// These go to another member. They are still owned while the listener runs: the last moment to commit. May be
+    /// empty.
     Revoked(Vec<TopicPartition>),
-    /// These are gone, and may be somebody else's already. Nothing can be committed.
+    /// These are gone, and may have another owner already. Nothing can be committed.
     Lost(Vec<TopicPartition>),
-    /// `added` are new, `all` is what we have from now on. `added` may be empty.
+    /// `added` are new, `all` is the whole assignment from now on. `added` may be empty.
     Assigned {
         added: Vec<TopicPartition>,
         all: Vec<TopicPartition>,
     },
-    /// Something failed that the application should hear of. The member tries again.
+    /// An error that the application should see. The member tries again.
     Error(MemberError),
-    /// The member can do nothing more, and has nothing any more.
+    /// The member is ended, and owns no partition.
     Fatal(MemberError),
 }
 

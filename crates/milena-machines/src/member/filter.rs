@@ -1,10 +1,10 @@
-//! Topics that are chosen by their names.
+//! Filters of topic names.
 
 use std::{fmt, sync::Arc};
 
 use regex::Regex;
 
-/// A choice of topics by their names: a regular expression, or any function.
+/// A predicate on topic names: a regular expression, or any function.
 #[derive(Clone)]
 pub struct TopicFilter(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 

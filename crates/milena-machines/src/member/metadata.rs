@@ -1,4 +1,4 @@
-//! The cluster as a member must know it.
+//! The part of the cluster's metadata that a member needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use milena_wire::Uuid;
 
 use crate::assign::{ClusterLayout, TopicLayout};
 
-/// Topics with their ids, partitions and racks. A topic that was asked for and is not there has no partitions.
+/// Topics with their ids, partitions and racks. A requested topic that does not exist has no partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemberMetadata {
     layout: ClusterLayout,
@@ -16,7 +16,7 @@ pub struct MemberMetadata {
 }
 
 impl MemberMetadata {
-    /// Adds a topic, or replaces the one of this name. Old brokers know no ids. The name is kept: give a copy.
+    /// Adds a topic, or replaces the one of this name. Old brokers have no ids. The name is stored: give a copy.
     pub fn insert(&mut self, name: ByteString, id: Option<Uuid>, layout: TopicLayout) {
         if let Some(old) = self.ids.remove(&name) {
             self.names.remove(&old);
@@ -41,7 +41,7 @@ impl MemberMetadata {
     }
 }
 
-/// What the last metadata lacked.
+/// Topics that were missing in the last metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MetadataNeed {
     pub topics: BTreeSet<ByteString>,

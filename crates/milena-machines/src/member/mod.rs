@@ -1,17 +1,18 @@
-//! A member of a group, seen from the client: [`Member`] joins, says that it lives, learns what it reads, and leaves;
+//! A group member, on the client's side: [`Member`] joins, sends heartbeats, receives assignments, and leaves;
 //! [`OffsetCalls`] commits and fetches offsets.
 //!
-//! `classic` is the protocol in which a member assigns, `consumer` the one in which the broker does (KIP-848). Both give the
-//! same events, so the driver does not know which one runs. It has four things to do:
+//! `classic` is the protocol in which a member assigns, `consumer` the one in which the broker does (KIP-848). Both
+//! have the same events, so the driver does not know which one runs. It has four duties:
 //!
-//! 1. tell what happened: the application's wishes, answers ([`Member::handle_response`]), metadata, time;
-//! 2. after that, always: send what [`Member::poll_request`] gives until it gives nothing, and come back with
-//!    [`Member::handle_timeout`] when [`Member::poll_timeout`] says;
-//! 3. inside the application's own calls (poll, unsubscribe, close): take [`Member::poll_event`], do what it says, and
-//!    answer [`Member::handle_event_done`], until there is none;
-//! 4. look at [`Member::take_coordinator_moved`] and [`Member::metadata_needed`], and find out what is asked for.
+//! 1. pass on events: calls of the application, responses ([`Member::handle_response`]), metadata, time;
+//! 2. after each of them: send the requests of [`Member::poll_request`] until there is none, and call
+//!    [`Member::handle_timeout`] at the time that [`Member::poll_timeout`] returns;
+//! 3. inside the application's own calls (poll, unsubscribe, close): take [`Member::poll_event`], carry it out, and
+//!    call [`Member::handle_event_done`], until there is none;
+//! 4. check [`Member::take_coordinator_moved`] and [`Member::metadata_needed`], and look up the coordinator or the
+//!    metadata.
 //!
-//! Heartbeats go on while the application is busy with an event.
+//! Heartbeats go on while the application handles an event.
 
 mod call;
 mod classic;
@@ -42,24 +43,24 @@ pub(crate) use offsets::{code, moves_coordinator};
 use crate::TopicPartition;
 
 use classic::Classic;
-use common::{Common, Told};
+use common::{Common, PendingEvent};
 use consumer::ConsumerProtocol;
 
-/// What the application wants to read.
+/// The subscription of the application.
 #[derive(Debug, Clone)]
 pub enum Subscription {
     Topics(BTreeSet<ByteString>),
-    /// Topics that a filter chooses, as far as the client knows them. If the group's leader knows of more topics that it
-    /// chooses, they become part of the subscription.
+    /// Topics that a filter matches, as far as the client knows them. If the group's leader knows of more matching
+    /// topics, they become part of the subscription.
     Matching {
         topics: BTreeSet<ByteString>,
         filter: TopicFilter,
     },
-    /// A pattern that the broker looks after; for [`GroupProtocol::Consumer`] only.
+    /// A pattern that the broker matches; for [`GroupProtocol::Consumer`] only.
     BrokerPattern(ByteString),
 }
 
-/// How to leave (KIP-1092).
+/// The way to leave a group (KIP-1092).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leave {
     /// A dynamic member leaves; a static one stays, and is expected back.
@@ -71,27 +72,27 @@ pub enum Leave {
     Remain,
 }
 
-/// Who we are in the group, as transactions and commits name it.
+/// The identity of a member, as transactions and commits name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupMetadata {
     pub group_id: ByteString,
-    /// The generation of the classic protocol or the member's epoch of the consumer protocol; -1 for none.
+    /// The generation of the classic protocol or the member epoch of the consumer protocol; -1 for none.
     pub generation: i32,
     /// Empty for none.
     pub member_id: ByteString,
     pub instance_id: Option<ByteString>,
 }
 
-/// In whose name offsets can be committed now.
+/// The membership in whose name offsets can be committed now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
-    /// Without a subscription: partitions were assigned by hand, and the group only keeps offsets.
+    /// Without a subscription: partitions are assigned manually, and the group only stores offsets.
     Standalone,
-    /// As a member. `is_epoch` tells the consumer protocol from the classic one.
+    /// In the group. `is_epoch` tells the consumer protocol from the classic one.
     Member { identity: GroupMetadata, is_epoch: bool },
     /// In the middle of a rebalance: poll, then try again.
     Rebalancing,
-    /// Not in the group, or not any more.
+    /// Not in the group, or no longer.
     NotMember,
 }
 
@@ -103,7 +104,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// The seed makes the member id, so it must be different in each process.
+    /// The member id is made from the seed, which must therefore differ in each process.
     pub fn new(config: MemberConfig, seed: u64) -> Result<Self, MemberConfigError> {
         let (mut common, protocol) = Common::new(config, seed);
         let protocol: Box<dyn Protocol> = match protocol {
@@ -119,15 +120,15 @@ impl Member {
         Ok(Self { common, protocol })
     }
 
-    /// Replaces the subscription. Nothing is sent before the application polls. An empty list of topics is a subscription
-    /// too (a pattern that matches nothing yet); to give up, [`Self::leave`].
+    /// Replaces the subscription. Nothing is sent before the application polls. An empty list of topics is a
+    /// subscription too (a pattern without a match so far); [`Self::leave`] ends it.
     pub fn subscribe(&mut self, now_ms: i64, subscription: Subscription) {
         self.common.subscription = Some(subscription);
         self.protocol.subscription_changed(&mut self.common, now_ms);
     }
 
-    /// Gives up the subscription: [`Self::poll_event`] has what is still to be told, then the group hears of it as `how`
-    /// says. For unsubscribe and close; [`Self::is_gone`] tells when it is over.
+    /// Ends the subscription: after the remaining events of [`Self::poll_event`] the member leaves as `how` says. For
+    /// unsubscribe and close; [`Self::is_gone`] returns whether it is over.
     pub fn leave(&mut self, now_ms: i64, how: Leave) {
         self.common.subscription = None;
         self.common.leaving = Some(how);
@@ -135,44 +136,44 @@ impl Member {
         self.finish_leaving(now_ms);
     }
 
-    /// Nothing is subscribed, nothing is owned, and no request to leave is under way.
+    /// Whether there is no subscription, no owned partition, and no request to leave in flight.
     pub fn is_gone(&self) -> bool {
         let common = &self.common;
-        common.subscription.is_none() && common.leaving.is_none() && common.farewells_are_over()
+        common.subscription.is_none() && common.leaving.is_none() && common.has_left()
     }
 
-    /// Asks for a rebalance, unless one is pending. The broker's own affair in the consumer protocol: there, nothing happens.
+    /// Requests a rebalance, unless one is pending. No effect in the consumer protocol, where the broker decides.
     pub fn enforce_rebalance(&mut self, reason: &str) {
         if self.common.subscription.is_some() {
             self.protocol.enforce_rebalance(reason);
         }
     }
 
-    /// The application polls, so it lives. While it waits inside poll, call this before [`Self::handle_timeout`].
+    /// Handles a poll of the application. While it waits inside poll, call this before [`Self::handle_timeout`].
     pub fn handle_poll(&mut self, now_ms: i64) {
         self.common.polled_at = Some(now_ms);
     }
 
-    /// The cluster as it is now: at least the topics that are subscribed to, and those of [`Self::group_topics`].
+    /// Handles new metadata: of all subscribed topics at least, and of those of [`Self::group_topics`].
     pub fn handle_metadata(&mut self, now_ms: i64, metadata: Arc<MemberMetadata>) {
         self.common.metadata = metadata;
         self.protocol.metadata_changed(&mut self.common, now_ms);
     }
 
-    pub fn handle_response(&mut self, now_ms: i64, call: CallId, answer: Result<MemberResponse, CallFailure>) {
-        if self.common.is_farewell_answered(call) {
+    pub fn handle_response(&mut self, now_ms: i64, call: CallId, response: Result<MemberResponse, CallFailure>) {
+        if self.common.take_leave_call(call) {
             return;
         }
         if matches!(
-            answer,
+            response,
             Err(CallFailure::NotSent | CallFailure::Disconnected | CallFailure::TimedOut)
         ) {
             self.common.coordinator_moved = true;
         }
-        self.protocol.handle_response(&mut self.common, now_ms, call, answer);
+        self.protocol.handle_response(&mut self.common, now_ms, call, response);
     }
 
-    /// A commit was refused because of who we are: [`OffsetEvent::MemberRefused`].
+    /// Handles a commit that was refused because of the member's identity: [`OffsetEvent::MemberRefused`].
     pub fn handle_commit_refused(&mut self, now_ms: i64, sent: &GroupMetadata, error: ErrorCode) {
         self.protocol.handle_refused(&mut self.common, now_ms, sent, error);
     }
@@ -180,22 +181,22 @@ impl Member {
     pub fn handle_timeout(&mut self, now_ms: i64) {
         if self.common.poll_deadline().is_some_and(|deadline| deadline <= now_ms) {
             self.common.poll_expired = self.common.polled_at.take();
-            let farewell = self.protocol.leave(&mut self.common, Why::PollExpired);
-            self.common.farewells.extend(farewell);
+            let leave_request = self.protocol.leave(&mut self.common, LeaveCause::PollExpired);
+            self.common.leave_requests.extend(leave_request);
         }
         self.protocol.handle_timeout(&mut self.common, now_ms);
     }
 
-    /// The time of the last poll, once each time that `max.poll.interval.ms` has passed since it and the member has left.
+    /// The time of the last poll, once each time the member has left because of `max.poll.interval.ms`.
     pub fn take_poll_expired(&mut self) -> Option<i64> {
         self.common.poll_expired.take()
     }
 
     /// The next request to send.
     pub fn poll_request(&mut self, now_ms: i64) -> Option<MemberCall> {
-        if let Some(request) = self.common.farewells.pop_front() {
+        if let Some(request) = self.common.leave_requests.pop_front() {
             let call = self.common.call(request, self.common.request_timeout_ms);
-            self.common.farewell_calls.insert(call.id);
+            self.common.leave_calls.insert(call.id);
             return Some(call);
         }
         if self.common.failure.is_some() {
@@ -204,7 +205,7 @@ impl Member {
         self.protocol.poll_request(&mut self.common, now_ms)
     }
 
-    /// When to call [`Self::handle_timeout`].
+    /// The time of the next [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<i64> {
         if self.common.failure.is_some() {
             return None;
@@ -213,18 +214,18 @@ impl Member {
         deadlines.into_iter().flatten().min()
     }
 
-    /// What the application must hear next. There is no other before [`Self::handle_event_done`].
+    /// The next event for the application. There is no other before [`Self::handle_event_done`].
     ///
-    /// - `Revoked`: stop fetching these, commit what is to be committed, tell the application;
-    /// - `Lost`: drop these, tell the application;
-    /// - `Assigned`: take `all` as the assignment, tell the application, and only then fetch what was added;
+    /// - `Revoked`: stop fetching these, commit, call the listener;
+    /// - `Lost`: drop these, call the listener;
+    /// - `Assigned`: take `all` as the assignment, call the listener, and only then fetch the added ones;
     /// - `Error` and `Fatal`: the application's call fails with it.
     pub fn poll_event(&mut self) -> Option<MemberEvent> {
-        if self.common.told.is_some() {
+        if self.common.pending_event.is_some() {
             return None;
         }
         let event = self.next_event()?;
-        self.common.told = Some(Told::from(&event));
+        self.common.pending_event = Some(PendingEvent::from(&event));
         Some(event)
     }
 
@@ -249,28 +250,32 @@ impl Member {
         self.protocol.next_event(common)
     }
 
-    /// The application has heard of the event that [`Self::poll_event`] gave.
+    /// Handles that the application is done with the event of [`Self::poll_event`].
     pub fn handle_event_done(&mut self, now_ms: i64) {
-        let Some(told) = self.common.told.take() else { return };
-        match &told {
-            Told::Revoked(partitions) => self.common.owned.retain(|owned| !partitions.contains(owned)),
-            Told::Lost => self.common.owned.clear(),
-            Told::Assigned | Told::Error => {}
+        let Some(event) = self.common.pending_event.take() else {
+            return; // A consumer that is dropped ends the event that may be pending.
+        };
+        match &event {
+            PendingEvent::Revoked(partitions) => self.common.owned.retain(|owned| !partitions.contains(owned)),
+            PendingEvent::Lost => self.common.owned.clear(),
+            PendingEvent::Assigned | PendingEvent::Error => {}
         }
-        self.protocol.event_done(&mut self.common, now_ms, &told);
+        self.protocol.event_done(&mut self.common, now_ms, &event);
         self.finish_leaving(now_ms);
     }
 
     fn finish_leaving(&mut self, now_ms: i64) {
         let common = &mut self.common;
-        let Some(how) = common.leaving else { return };
-        if !common.owned.is_empty() || common.told.is_some() {
+        let Some(how) = common.leaving else {
+            return; // A member that stays.
+        };
+        if !common.owned.is_empty() || common.pending_event.is_some() {
             return;
         }
         let was_fatal = common.failure.take().is_some();
         common.leaving = None;
-        let farewell = self.protocol.leave(common, Why::Asked(how));
-        common.farewells.extend(farewell.filter(|_| !was_fatal));
+        let leave_request = self.protocol.leave(common, LeaveCause::Requested(how));
+        common.leave_requests.extend(leave_request.filter(|_| !was_fatal));
         if common.subscription.is_some() {
             self.protocol.subscription_changed(common, now_ms);
         } else {
@@ -278,7 +283,7 @@ impl Member {
         }
     }
 
-    /// Who we are; generation -1 and no member id while we are in no group.
+    /// The identity of the member; generation -1 and no member id outside of a group.
     pub fn identity(&self) -> GroupMetadata {
         match self.protocol.membership(&self.common) {
             Membership::Member { identity, .. } => identity,
@@ -286,7 +291,7 @@ impl Member {
         }
     }
 
-    /// In whose name offsets can be committed now.
+    /// The membership in whose name offsets can be committed now.
     pub fn membership(&self) -> Membership {
         if self.common.subscription.is_none() && self.common.leaving.is_none() {
             return Membership::Standalone;
@@ -294,41 +299,41 @@ impl Member {
         self.protocol.membership(&self.common)
     }
 
-    /// What the application has been told that it owns.
+    /// The partitions that the application owns, as far as it was event.
     pub fn owned(&self) -> &BTreeSet<TopicPartition> {
         &self.common.owned
     }
 
-    /// What ended this member, if anything did.
+    /// The error that ended this member, if any.
     pub fn failure(&self) -> Option<&MemberError> {
         self.common.failure.as_ref()
     }
 
-    /// Whether the coordinator must be looked for anew since this was last asked.
+    /// Returns once that the coordinator must be looked up again.
     pub fn take_coordinator_moved(&mut self) -> bool {
         std::mem::take(&mut self.common.coordinator_moved)
     }
 
-    /// What the last metadata lacked and the member waits for.
+    /// The metadata that the member waits for.
     pub fn metadata_needed(&self) -> Option<MetadataNeed> {
         self.protocol.metadata_needed(&self.common)
     }
 
-    /// Topics of the whole group that this member must watch as its leader: part of every refresh of metadata.
+    /// The topics of the whole group, which its leader must watch: part of every metadata refresh.
     pub fn group_topics(&self) -> Option<&BTreeSet<ByteString>> {
         self.protocol.group_topics()
     }
 }
 
-/// Why a member gives up its membership.
+/// The reason for leaving the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Asked(Leave),
-    /// The application has not polled for too long.
+enum LeaveCause {
+    Requested(Leave),
+    /// The application has not polled within `max.poll.interval.ms`.
     PollExpired,
 }
 
-/// What the two protocols do differently.
+/// The differences between the two protocols.
 trait Protocol: fmt::Debug + Send {
     fn subscription_changed(&mut self, common: &mut Common, now_ms: i64);
 
@@ -338,7 +343,7 @@ trait Protocol: fmt::Debug + Send {
 
     fn next_event(&mut self, common: &mut Common) -> Option<MemberEvent>;
 
-    fn event_done(&mut self, common: &mut Common, now_ms: i64, told: &Told);
+    fn event_done(&mut self, common: &mut Common, now_ms: i64, event: &PendingEvent);
 
     fn poll_request(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall>;
 
@@ -347,7 +352,7 @@ trait Protocol: fmt::Debug + Send {
         common: &mut Common,
         now_ms: i64,
         call: CallId,
-        answer: Result<MemberResponse, CallFailure>,
+        response: Result<MemberResponse, CallFailure>,
     );
 
     fn handle_refused(&mut self, common: &mut Common, now_ms: i64, sent: &GroupMetadata, error: ErrorCode);
@@ -356,8 +361,8 @@ trait Protocol: fmt::Debug + Send {
 
     fn poll_timeout(&self, common: &Common) -> Option<i64>;
 
-    /// Forgets the membership, and gives what the group is to hear of it.
-    fn leave(&mut self, common: &mut Common, why: Why) -> Option<MemberRequest>;
+    /// Resets the membership, and returns the request to leave, if one must be sent.
+    fn leave(&mut self, common: &mut Common, why: LeaveCause) -> Option<MemberRequest>;
 
     fn membership(&self, common: &Common) -> Membership;
 

@@ -6,7 +6,8 @@ use crate::{
     transaction::{NO_EPOCH, NO_PRODUCER_ID, ProducerEpoch},
 };
 
-/// A partition that was written to. The same for as long as the sender lives; numbered from 0 without gaps.
+/// Index of a partition that was written to. It stays the same for the lifetime of the sender; numbered from 0 without
+/// gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub(super) u32);
 
@@ -26,14 +27,14 @@ pub struct NewBatch {
     /// At least one.
     pub records: u32,
     pub bytes: usize,
-    /// When its first record came: the delivery timeout counts from here.
+    /// The time of its first record: the delivery timeout counts from here.
     pub created_ms: i64,
 }
 
-/// What goes into the header of a batch.
+/// The producer fields in the header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// -1 without idempotence, and so the epoch and the sequence.
+    /// -1 without idempotence; then the epoch and the sequence are -1 too.
     pub producer_id: i64,
     pub producer_epoch: i16,
     pub base_sequence: i32,
@@ -56,13 +57,13 @@ impl Stamp {
     }
 }
 
-/// The number after `count` records from `sequence` on: after 2³¹ - 1 comes 0.
+/// The sequence number after `count` records from `sequence` on: 2³¹ - 1 is followed by 0.
 pub(super) fn sequence_after(sequence: i32, count: u32) -> i32 {
     let after = (i64::from(sequence) + i64::from(count)) % (i64::from(i32::MAX) + 1);
     i32::try_from(after).unwrap_or(0)
 }
 
-/// Whether `sequence` is `other` or comes after it, as far as batches under way can be apart.
+/// Whether `sequence` equals `other` or comes after it, within the distance that batches in flight can have.
 pub(super) fn is_at_or_after(sequence: i32, other: i32) -> bool {
     sequence.wrapping_sub(other) & i32::MAX < 1 << 30
 }
@@ -74,10 +75,10 @@ pub(super) struct Batch {
     pub(super) bytes: usize,
     pub(super) created_ms: i64,
     pub(super) state: BatchState,
-    /// Kept from the first time it is sent, whatever becomes of that.
+    /// Kept from the first attempt on, whatever becomes of it.
     pub(super) stamp: Option<Stamp>,
     pub(super) retries: u32,
-    /// A try of it has ended without a sure refusal: it may be in the log, or get there.
+    /// An attempt has ended without a certain refusal: the batch may be in the log, or get there.
     pub(super) may_be_written: bool,
     pub(super) last_cause: Option<CallCause>,
     pub(super) backoff: Backoff,
@@ -115,28 +116,28 @@ impl Batch {
         matches!(self.state, BatchState::Waiting { .. })
     }
 
-    /// Whether it is or was under way. Those of a partition that have not are behind all that have.
-    pub(super) fn has_left(&self) -> bool {
-        self.is_repeated() || !self.is_waiting()
+    /// Whether it was ever sent. In a partition, batches that were not come after all that were.
+    pub(super) fn was_sent(&self) -> bool {
+        self.is_retry() || !self.is_waiting()
     }
 
-    /// Whether it would not be the first time that it leaves.
-    pub(super) fn is_repeated(&self) -> bool {
+    /// Whether the next attempt is a retry.
+    pub(super) fn is_retry(&self) -> bool {
         self.stamp.is_some() || self.retries > 0
     }
 
-    pub(super) fn fate(&self) -> Fate {
+    pub(super) fn status(&self) -> WriteStatus {
         if self.may_be_written || self.state == BatchState::InFlight {
-            Fate::MayBeWritten
+            WriteStatus::MayBeWritten
         } else {
-            Fate::NotWritten
+            WriteStatus::NotWritten
         }
     }
 }
 
-/// What is known of the records of a batch that failed.
+/// The knowledge about the records of a failed batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum WriteStatus {
     /// They are not in the log and will not be.
     NotWritten,
     /// They may be in the log, or get there.

@@ -1,4 +1,4 @@
-//! What the driver sends for the sender.
+//! Requests of the sender.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -14,18 +14,18 @@ use milena_wire::{
 use super::{BatchId, Slot, Stamp};
 use crate::member::CallId;
 
-/// A `Produce` request. It is sent once; sending its batches again is the sender's decision.
+/// A `Produce` request. It is sent once; retries of its batches are the sender's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProduceCall {
     pub id: CallId,
     pub node: i32,
-    /// A node that does not know this version cannot do what is asked.
+    /// A node without this version cannot serve the request.
     pub version_min: i16,
-    /// A newer version would mean something else: from 12 on, partitions become part of the transaction by it.
+    /// A newer version would have another meaning: from 12 on it adds partitions to the transaction.
     pub version_max: Option<i16>,
-    /// After so long without an answer it has failed.
+    /// The time until it fails without a response.
     pub timeout_ms: i64,
-    /// At most one of each partition.
+    /// At most one for each partition.
     pub batches: Vec<SentBatch>,
 }
 
@@ -36,14 +36,14 @@ pub struct SentBatch {
     pub stamp: Stamp,
 }
 
-/// What a `Produce` response says of one partition.
+/// The result of one partition in a `Produce` response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducePartitionResponse {
     pub slot: Slot,
     pub error: ErrorCode,
     /// -1 if it is not known.
     pub base_offset: i64,
-    /// -1 unless the topic has log append time.
+    /// -1 unless the topic uses log append time.
     pub log_append_time_ms: i64,
     /// -1 if it is not known.
     pub log_start_offset: i64,
@@ -56,9 +56,9 @@ pub struct ControlCall {
     pub target: Target,
     pub request: ControlRequest,
     pub timeout_ms: i64,
-    /// A broker that does not know this version cannot do what is asked.
+    /// A broker without this version cannot serve the request.
     pub version_min: i16,
-    /// A newer version would mean something else.
+    /// A newer version would have another meaning.
     pub version_max: Option<i16>,
 }
 
@@ -66,7 +66,7 @@ pub struct ControlCall {
 pub enum Target {
     AnyBroker,
     TransactionCoordinator,
-    /// Of the group with this id.
+    /// The coordinator of the group with this id.
     GroupCoordinator(ByteString),
 }
 

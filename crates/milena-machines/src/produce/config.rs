@@ -1,4 +1,4 @@
-//! What a sender is started with.
+//! Configuration of a sender.
 
 use bytestring::ByteString;
 
@@ -6,12 +6,12 @@ use bytestring::ByteString;
 pub struct SenderConfig {
     /// `acks`: -1 for all, 1, or 0.
     pub acks: i16,
-    /// `enable.idempotence`: batches carry numbers, and none is written twice. Always so with a transaction.
+    /// `enable.idempotence`: batches have sequence numbers, and none is written twice. Always on with transactions.
     pub idempotent: bool,
-    /// `max.in.flight.requests.per.connection`: requests to one node that wait for their answers. Brokers remember the
-    /// last five batches of a producer: idempotent senders must not have more under way.
+    /// `max.in.flight.requests.per.connection`: requests in flight to one node. Brokers remember the last five batches
+    /// of a producer: idempotent senders must not have more in flight.
     pub max_in_flight: usize,
-    /// `retries`: how often a batch is sent again.
+    /// `retries`: the number of retries of a batch.
     pub retries: u32,
     /// `delivery.timeout.ms`, counted from [`super::NewBatch::created_ms`].
     pub delivery_timeout_ms: i64,
@@ -21,7 +21,7 @@ pub struct SenderConfig {
     pub retry_backoff_ms: i64,
     /// `retry.backoff.max.ms`
     pub retry_backoff_max_ms: i64,
-    /// `max.request.size`: a request has at most so many bytes of batches, unless a single one is larger.
+    /// `max.request.size`: the limit of the bytes of batches in a request, unless a single one is larger.
     pub max_request_bytes: usize,
     pub transaction: Option<TransactionConfig>,
 }
@@ -30,6 +30,6 @@ pub struct SenderConfig {
 pub struct TransactionConfig {
     /// `transactional.id`
     pub transactional_id: ByteString,
-    /// `transaction.timeout.ms`: after so long the coordinator aborts.
+    /// `transaction.timeout.ms`: the time until the coordinator aborts.
     pub timeout_ms: i32,
 }

@@ -1,12 +1,13 @@
-//! All requests but `Produce`: one at a time, again after a while if need be.
+//! All requests but `Produce`: one at a time, with retries.
 
 use std::collections::BTreeSet;
 
+use milena_invariant::violated;
 use milena_wire::{api::ApiKey, errors::ErrorCode, messages::InitProducerIdRequest};
 
 use super::{
     BatchCause, ControlCall, ControlRequest, ControlResponse, Sender, SenderEvent, Slot, Target, TransactionCause,
-    TransactionError, answer::CONCURRENT_BACKOFF_MS, identity::Init,
+    TransactionError, identity::Init, response::CONCURRENT_BACKOFF_MS,
 };
 use crate::{
     backoff::Backoff,
@@ -16,21 +17,21 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Control {
-    under_way: Option<Asked>,
+    in_flight: Option<InFlightControl>,
     retry_at_ms: Option<i64>,
     backoff: Backoff,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct InFlightControl {
     call: CallId,
     target: Target,
-    what: What,
+    kind: ControlKind,
 }
 
-/// What an answer is about.
+/// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ControlKind {
     Init,
     AddPartitions(BTreeSet<Slot>),
     AddOffsets,
@@ -38,7 +39,7 @@ pub(super) enum What {
     End,
 }
 
-impl What {
+impl ControlKind {
     pub(super) fn api(&self) -> ApiKey {
         match self {
             Self::Init => ApiKey::InitProducerId,
@@ -50,33 +51,34 @@ impl What {
     }
 }
 
-/// A request that is to be sent next.
+/// The next request to send.
 #[derive(Debug)]
-pub(super) struct Wish {
-    pub(super) what: What,
+pub(super) struct PendingRequest {
+    pub(super) kind: ControlKind,
     pub(super) target: Target,
     pub(super) request: ControlRequest,
     pub(super) versions: (i16, Option<i16>),
 }
 
-/// What can be done about an error.
+/// The reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ErrorAction {
     Done,
-    Again,
-    /// The transaction cannot go on.
+    Retry,
+    /// The transaction must be aborted.
     Abort,
-    /// The same; and the coordinator does not know this producer any more, so that it has to ask anew.
+    /// As [`Self::Abort`]; and the coordinator does not know this producer any more, so that it must be initialized
+    /// again.
     AbortUnknown,
-    /// The producer cannot go on.
-    GiveUp,
+    /// The producer is ended.
+    Fatal,
 }
 
-pub(super) fn verdict(error: ErrorCode) -> Verdict {
+pub(super) fn action_for(error: ErrorCode) -> ErrorAction {
     match error {
-        ErrorCode::None => Verdict::Done,
-        ErrorCode::UnknownProducerId | ErrorCode::InvalidProducerIdMapping => Verdict::AbortUnknown,
-        // Who commits offsets is not, or no more, who the group thinks it is; or may not do what it wants.
+        ErrorCode::None => ErrorAction::Done,
+        ErrorCode::UnknownProducerId | ErrorCode::InvalidProducerIdMapping => ErrorAction::AbortUnknown,
+        // The committing member is not in the group any more, or lacks a permission.
         ErrorCode::TransactionAbortable
         | ErrorCode::GroupAuthorizationFailed
         | ErrorCode::TopicAuthorizationFailed
@@ -87,28 +89,28 @@ pub(super) fn verdict(error: ErrorCode) -> Verdict {
         | ErrorCode::RebalanceInProgress
         | ErrorCode::StaleMemberEpoch
         | ErrorCode::FencedMemberEpoch
-        | ErrorCode::OffsetMetadataTooLarge => Verdict::Abort,
-        error if error.is_retriable() => Verdict::Again,
-        _ => Verdict::GiveUp,
+        | ErrorCode::OffsetMetadataTooLarge => ErrorAction::Abort,
+        error if error.is_retriable() => ErrorAction::Retry,
+        _ => ErrorAction::Fatal,
     }
 }
 
 impl Control {
     pub(super) fn new(backoff: Backoff) -> Self {
         Self {
-            under_way: None,
+            in_flight: None,
             retry_at_ms: None,
             backoff,
         }
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.under_way.is_none()
+        self.in_flight.is_none()
     }
 }
 
 impl Sender {
-    /// The next request that is no `Produce`.
+    /// The next request other than `Produce`.
     pub fn poll_control_request(&mut self, now_ms: i64) -> Option<ControlCall> {
         self.note_time(now_ms);
         self.advance();
@@ -116,92 +118,101 @@ impl Sender {
         if self.fatal.is_some() || !self.control.is_idle() || is_early {
             return None;
         }
-        let wish = match self.identity.wanted {
-            Some(init) => self.init_wish(init),
-            None => self.transaction_wish()?,
+        let next = match self.identity.wanted {
+            Some(init) => self.init_request(init),
+            None => self.transaction_request()?,
         };
         self.control.retry_at_ms = None;
-        self.note_asked(&wish);
+        self.note_requested(&next);
         let call = CallId(self.next_id());
-        self.control.under_way = Some(Asked {
+        self.control.in_flight = Some(InFlightControl {
             call,
-            target: wish.target.clone(),
-            what: wish.what,
+            target: next.target.clone(),
+            kind: next.kind,
         });
         Some(ControlCall {
             id: call,
-            target: wish.target,
-            request: wish.request,
+            target: next.target,
+            request: next.request,
             timeout_ms: self.config.request_timeout_ms,
-            version_min: wish.versions.0,
-            version_max: wish.versions.1,
+            version_min: next.versions.0,
+            version_max: next.versions.1,
         })
     }
 
-    pub fn handle_control_response(&mut self, now_ms: i64, call: CallId, answer: Result<ControlResponse, CallFailure>) {
+    pub fn handle_control_response(
+        &mut self,
+        now_ms: i64,
+        call: CallId,
+        response: Result<ControlResponse, CallFailure>,
+    ) {
         self.note_time(now_ms);
-        let Some(asked) = self.control.under_way.take_if(|asked| asked.call == call) else {
+        let Some(in_flight) = self.control.in_flight.take_if(|in_flight| in_flight.call == call) else {
+            violated!("every_control_response_has_a_request");
             return;
         };
-        match answer {
-            Ok(response) => self.answered(now_ms, &asked, response),
+        match response {
+            Ok(response) => self.handle_response(now_ms, &in_flight, response),
             Err(CallFailure::Unsupported { api }) => {
                 self.give_up(TransactionError::Fatal(TransactionCause::Unsupported { api }));
             }
             Err(failure) => {
                 match failure {
-                    CallFailure::NotSent | CallFailure::CoordinatorUnknown => self.note_unsent(&asked.what),
-                    _ => self.note_unanswered(&asked.what),
+                    CallFailure::NotSent | CallFailure::CoordinatorUnknown => self.note_unsent(&in_flight.kind),
+                    _ => self.note_no_response(&in_flight.kind),
                 }
                 if failure != CallFailure::CoordinatorUnknown {
-                    self.coordinator_moved(&asked.target);
+                    self.coordinator_moved(&in_flight.target);
                 }
-                self.ask_again(now_ms, None);
+                self.retry_control(now_ms, None);
             }
         }
         self.advance();
     }
 
-    /// The coordinator that a call is for could not be asked for: the broker has refused to say who it is.
+    /// Handles a failed lookup of the coordinator that a call is for.
     pub fn handle_lookup_refused(&mut self, now_ms: i64, call: CallId, error: ErrorCode) {
         self.note_time(now_ms);
-        let Some(asked) = self.control.under_way.take_if(|asked| asked.call == call) else {
+        let Some(in_flight) = self.control.in_flight.take_if(|in_flight| in_flight.call == call) else {
+            violated!("every_failed_lookup_has_a_request");
             return;
         };
-        self.note_unsent(&asked.what);
+        self.note_unsent(&in_flight.kind);
         let cause = TransactionCause::Lookup(error);
-        match verdict(error) {
-            Verdict::Done | Verdict::Again => self.ask_again(now_ms, Some(error)),
-            Verdict::Abort if asked.what == What::CommitOffsets => self.abortable(cause),
-            _ if asked.what == What::Init => self.init_refused(cause),
+        match action_for(error) {
+            ErrorAction::Done | ErrorAction::Retry => self.retry_control(now_ms, Some(error)),
+            ErrorAction::Abort if in_flight.kind == ControlKind::CommitOffsets => self.abortable(cause),
+            _ if in_flight.kind == ControlKind::Init => self.init_refused(cause),
             _ => self.give_up(TransactionError::Fatal(cause)),
         }
         self.advance();
     }
 
-    fn answered(&mut self, now_ms: i64, asked: &Asked, response: ControlResponse) {
-        match (&asked.what, response) {
-            (What::Init, ControlResponse::InitProducerId(response)) => self.init_answered(now_ms, &response),
-            (What::AddPartitions(slots), ControlResponse::AddPartitionsToTxn(response)) => {
-                self.partitions_answered(now_ms, slots, &response);
+    fn handle_response(&mut self, now_ms: i64, in_flight: &InFlightControl, response: ControlResponse) {
+        match (&in_flight.kind, response) {
+            (ControlKind::Init, ControlResponse::InitProducerId(response)) => {
+                self.handle_init_response(now_ms, &response)
             }
-            (What::AddOffsets, ControlResponse::AddOffsetsToTxn(response)) => {
-                self.group_answered(now_ms, &response);
+            (ControlKind::AddPartitions(slots), ControlResponse::AddPartitionsToTxn(response)) => {
+                self.handle_add_partitions_response(now_ms, slots, &response);
             }
-            (What::CommitOffsets, ControlResponse::TxnOffsetCommit(response)) => {
-                self.offsets_answered(now_ms, &response);
+            (ControlKind::AddOffsets, ControlResponse::AddOffsetsToTxn(response)) => {
+                self.handle_add_offsets_response(now_ms, &response);
             }
-            (What::End, ControlResponse::EndTxn(response)) => self.end_answered(now_ms, &response),
-            // An answer to something else is none.
+            (ControlKind::CommitOffsets, ControlResponse::TxnOffsetCommit(response)) => {
+                self.handle_offsets_response(now_ms, &response);
+            }
+            (ControlKind::End, ControlResponse::EndTxn(response)) => self.handle_end_response(now_ms, &response),
             _ => {
-                self.note_unanswered(&asked.what);
-                self.ask_again(now_ms, None);
+                violated!("a_response_is_of_its_request");
+                self.note_no_response(&in_flight.kind);
+                self.retry_control(now_ms, None);
             }
         }
     }
 
-    /// The same goes again after a while.
-    pub(super) fn ask_again(&mut self, now_ms: i64, error: Option<ErrorCode>) {
+    /// Retries the request after a backoff.
+    pub(super) fn retry_control(&mut self, now_ms: i64, error: Option<ErrorCode>) {
         let mut wait_ms = self.control.backoff.next_ms(&mut self.random);
         if error == Some(ErrorCode::ConcurrentTransactions) {
             wait_ms = wait_ms.min(CONCURRENT_BACKOFF_MS);
@@ -209,14 +220,14 @@ impl Sender {
         self.control.retry_at_ms = Some(now_ms.saturating_add(wait_ms));
     }
 
-    /// An answer that can be worked with.
-    pub(super) fn ask_on(&mut self) {
+    /// Resets the backoff after a usable response.
+    pub(super) fn reset_control_backoff(&mut self) {
         self.control.backoff.reset();
     }
 
     pub(super) fn coordinator_moved(&mut self, target: &Target) {
         if *target != Target::AnyBroker {
-            self.tell_once(SenderEvent::CoordinatorMoved(target.clone()));
+            self.emit_once(SenderEvent::CoordinatorMoved(target.clone()));
         }
     }
 
@@ -231,7 +242,7 @@ impl Sender {
         retry_at.filter(|_| self.fatal.is_none() && self.control.is_idle())
     }
 
-    fn init_wish(&self, init: Init) -> Wish {
+    fn init_request(&self, init: Init) -> PendingRequest {
         let none = ProducerEpoch {
             producer_id: NO_PRODUCER_ID,
             epoch: NO_EPOCH,
@@ -248,19 +259,19 @@ impl Sender {
             producer_epoch: known.epoch,
             ..InitProducerIdRequest::default()
         };
-        Wish {
-            what: What::Init,
+        PendingRequest {
+            kind: ControlKind::Init,
             target: match transaction {
                 Some(_) => Target::TransactionCoordinator,
                 None => Target::AnyBroker,
             },
             request: ControlRequest::InitProducerId(request),
-            // Older ones cannot say who asks.
+            // Older versions have no fields for the producer.
             versions: (if known == none { 0 } else { 3 }, None),
         }
     }
 
-    /// Nothing is sent any more. What is under way is waited for.
+    /// Ends the sender: nothing is sent any more. Requests in flight are awaited.
     pub(super) fn give_up(&mut self, error: TransactionError) {
         if self.fatal.is_some() {
             return;

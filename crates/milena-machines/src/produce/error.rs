@@ -1,27 +1,27 @@
-//! What went wrong, told apart by what can be done.
+//! Errors of the producer, by the possible reactions.
 
 use std::fmt;
 
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
-use super::Fate;
+use super::WriteStatus;
 use crate::{
     TopicPartition,
     member::{CallCause, CallFailure},
 };
 
-/// Why a batch failed, and what is known of its records.
+/// The cause of a failed batch, and whether its records may be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{cause}; {}", told(*.fate))]
+#[error("{cause}; {}", describe(*.status))]
 pub struct BatchError {
     pub cause: BatchCause,
-    pub fate: Fate,
+    pub status: WriteStatus,
 }
 
-fn told(fate: Fate) -> &'static str {
-    match fate {
-        Fate::NotWritten => "the records were not written",
-        Fate::MayBeWritten => "the records may have been written",
+fn describe(status: WriteStatus) -> &'static str {
+    match status {
+        WriteStatus::NotWritten => "the records were not written",
+        WriteStatus::MayBeWritten => "the records may have been written",
     }
 }
 
@@ -29,12 +29,12 @@ fn told(fate: Fate) -> &'static str {
 pub enum BatchCause {
     #[error("the broker refused it with {0}")]
     Refused(ErrorCode),
-    /// All retries are used up.
-    #[error("the broker did not answer: {0}")]
+    /// All retries are exhausted.
+    #[error("the broker did not respond: {0}")]
     NoResponse(CallFailure),
     #[error("it was not acknowledged within delivery.timeout.ms{}", last(last_cause))]
     TimedOut { last_cause: Option<CallCause> },
-    /// The broker does not know the batches before it. With new numbers it could be written twice.
+    /// The broker does not know the batches before it. With new sequence numbers it could be written twice.
     #[error("the broker has lost track of this producer")]
     SequenceLost,
     #[error("the transaction was aborted")]
@@ -49,10 +49,10 @@ fn last(cause: &Option<CallCause>) -> String {
     cause.map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-/// What the application can do.
+/// The possible reaction of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Call the same again.
+    /// Repeat the call.
     Retry,
     /// Abort the transaction, then begin another.
     Abort,
@@ -67,15 +67,15 @@ pub enum TransactionError {
     /// The transaction cannot be committed.
     #[error("{0}; abort the transaction")]
     Abortable(TransactionCause),
-    /// This producer can do nothing any more.
+    /// The producer is ended.
     #[error("{0}; close the producer")]
     Fatal(TransactionCause),
-    /// The producer was not told who it is. Asking again makes sense once the reason is gone.
+    /// The producer got no id. The call can be repeated once the reason is gone.
     #[error("{0}")]
     Refused(TransactionCause),
-    /// An earlier call has not ended, or nobody has heard how.
-    #[error("{0} is still under way: call it again")]
-    UnderWay(Operation),
+    /// An earlier call is not done, or its result was not taken.
+    #[error("{0} is still in progress: call it again")]
+    InProgress(Operation),
     #[error("{0}")]
     Misuse(Misuse),
 }
@@ -85,7 +85,7 @@ impl TransactionError {
         match self {
             Self::Abortable(_) => Remedy::Abort,
             Self::Fatal(_) | Self::Refused(_) => Remedy::GiveUp,
-            Self::UnderWay(_) => Remedy::Retry,
+            Self::InProgress(_) => Remedy::Retry,
             Self::Misuse(_) => Remedy::Misuse,
         }
     }
@@ -93,11 +93,11 @@ impl TransactionError {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionCause {
-    #[error("{}", answered(*.api, *.error))]
-    Answered { api: ApiKey, error: ErrorCode },
+    #[error("{}", refusal(*.api, *.error))]
+    Refused { api: ApiKey, error: ErrorCode },
     #[error("the broker does not support {api:?} as it is needed here")]
     Unsupported { api: ApiKey },
-    /// The coordinator of a group or of the transaction may not be asked for.
+    /// The lookup of the coordinator of a group or of the transaction is not authorized.
     #[error("looking for the coordinator was refused with {0}")]
     Lookup(ErrorCode),
     #[error("a batch of {partition} failed: {cause}")]
@@ -110,11 +110,11 @@ pub enum TransactionCause {
 }
 
 impl TransactionCause {
-    /// Whether the same transaction would most likely fail again, because of what is written in it or because of what this
-    /// producer may not do.
+    /// Whether the same transaction would most likely fail again, because of its records or because of missing
+    /// permissions.
     pub fn is_lasting(&self) -> bool {
         let error = match self {
-            Self::Answered { error, .. } | Self::Lookup(error) => *error,
+            Self::Refused { error, .. } | Self::Lookup(error) => *error,
             Self::Batch { cause, .. } => match **cause {
                 BatchCause::Refused(error) => error,
                 _ => return false,
@@ -140,10 +140,10 @@ impl TransactionCause {
     }
 }
 
-fn answered(api: ApiKey, error: ErrorCode) -> String {
+fn refusal(api: ApiKey, error: ErrorCode) -> String {
     match error {
         ErrorCode::ProducerFenced => "another producer has taken over the transactional.id".to_owned(),
-        error => format!("{api:?} was answered with {error}"),
+        error => format!("{api:?} was refused with {error}"),
     }
 }
 

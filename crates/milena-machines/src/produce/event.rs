@@ -1,4 +1,4 @@
-//! What the driver hears.
+//! Events for the driver.
 
 use super::{BatchError, BatchId, OperationId, Slot, Target, TransactionError};
 
@@ -10,23 +10,23 @@ pub enum SenderEvent {
         slot: Slot,
         /// `None` with `acks=0`, and if the broker only knows that it was written before.
         base_offset: Option<i64>,
-        /// If the topic has log append time.
+        /// Set if the topic uses log append time.
         log_append_time_ms: Option<i64>,
     },
-    /// The batch will not be sent again.
+    /// The batch has failed and is not sent again.
     Failed {
         batch: BatchId,
         slot: Slot,
         error: BatchError,
     },
-    /// The batch is too large for its topic. The driver splits it and calls [`super::Sender::push_split`], before it asks
-    /// for anything else.
+    /// The batch is too large for its topic. The driver splits it and calls [`super::Sender::push_split`] before
+    /// anything else.
     Split { batch: BatchId, slot: Slot },
-    /// A leader is not where it was.
+    /// The metadata is outdated: a leader has moved.
     MetadataStale,
-    /// A coordinator is not where it was.
+    /// A coordinator has moved.
     CoordinatorMoved(Target),
-    /// What the application has asked for is over.
+    /// An operation of the application is done.
     Done {
         operation: OperationId,
         result: Result<(), TransactionError>,

@@ -1,17 +1,17 @@
-//! Who writes: the producer id and its epoch.
+//! Producer id and epoch.
 
 use crate::transaction::ProducerEpoch;
 
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) producer: Option<ProducerEpoch>,
-    /// What is to be asked for.
+    /// The request for another id or epoch, if one is needed.
     pub(super) wanted: Option<Init>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Init {
-    /// A producer id, whichever.
+    /// Any producer id.
     New,
     /// The next epoch of this producer.
     Next,
@@ -25,14 +25,17 @@ impl Identity {
         }
     }
 
-    /// Whose name new batches get; nobody's while another is asked for.
+    /// The identity for new batches; `None` while another is requested.
     pub(super) fn current(&self) -> Option<ProducerEpoch> {
         self.producer.filter(|_| self.wanted.is_none())
     }
 
-    /// The next epoch, which a producer without transactions takes by itself. After the last one it needs another id.
+    /// Bumps the epoch, which a producer without transactions may do by itself. After the last epoch it needs another
+    /// id.
     pub(super) fn bump(&mut self) {
-        let Some(producer) = &mut self.producer else { return };
+        let Some(producer) = &mut self.producer else {
+            return; // An id is requested already.
+        };
         if let Some(epoch) = producer.epoch.checked_add(1) {
             producer.epoch = epoch;
         } else {

@@ -1,23 +1,23 @@
-//! The client's side of writing: which batches leave and with which numbers, what follows from the answers, and
-//! transactions. [`Sender`] knows batches by id, never their bytes.
+//! The client's side of producing: order and sequence numbers of batches, handling of responses, and transactions.
+//! [`Sender`] knows batches by id, never their bytes.
 //!
-//! The driver has four things to do:
+//! The driver has four duties:
 //!
-//! 1. tell what happened: batches that are full or waited for ([`Sender::push`]), leaders ([`Sender::handle_leader`]),
-//!    answers ([`Sender::handle_produce_response`], [`Sender::handle_control_response`]), the application's calls, time;
-//! 2. after that, always: take [`Sender::poll_event`] until there is none, and do what it says;
-//! 3. then send what [`Sender::poll_produce_request`] and [`Sender::poll_control_request`] give until they give nothing, and report for each
-//!    what became of it;
-//! 4. come back with [`Sender::handle_timeout`] when [`Sender::poll_timeout`] says.
+//! 1. pass on events: batches that are full or due ([`Sender::push`]), leaders ([`Sender::handle_leader`]), responses
+//!    ([`Sender::handle_produce_response`], [`Sender::handle_control_response`]), calls of the application, time;
+//! 2. after each of them: take [`Sender::poll_event`] until there is none, and carry it out;
+//! 3. then send the requests of [`Sender::poll_produce_request`] and [`Sender::poll_control_request`] until there are
+//!    none, and report the response or the failure of each;
+//! 4. call [`Sender::handle_timeout`] at the time that [`Sender::poll_timeout`] returns.
 //!
-//! The order of a partition is that of its pushes, whatever is repeated: a batch that has left keeps its numbers, and goes
-//! again only when nothing is before it. Numbers are begun anew only for batches that were surely refused. What may be
-//! in the log already fails instead, and its [`Fate`] says so: Kafka's client numbers it anew too, and could write it twice.
+//! The order of a partition is that of its pushes, whatever is retried: a batch that was sent keeps its sequence
+//! numbers, and is sent again only when nothing is before it. Sequence numbers begin anew only for batches that were
+//! certainly refused. A batch that may be in the log already fails instead, and its [`WriteStatus`] says so: Kafka's
+//! client renumbers it too, and could write it twice.
 //!
-//! Without idempotence there are no numbers. Then order is kept only with one request in flight, and a batch whose answer
-//! was lost is written twice, as with Kafka's client.
+//! Without idempotence there are no sequence numbers. Then order is kept only with one request in flight, and a batch
+//! whose response was lost is written twice, as with Kafka's client.
 
-mod answer;
 mod batch;
 mod call;
 mod config;
@@ -26,14 +26,16 @@ mod error;
 mod event;
 mod identity;
 mod partition;
+mod response;
 mod send;
 mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use milena_invariant::violated;
 use milena_wire::errors::ErrorCode;
 
-pub use batch::{BatchId, Fate, NewBatch, Slot, Stamp};
+pub use batch::{BatchId, NewBatch, Slot, Stamp, WriteStatus};
 pub use call::{
     ControlCall, ControlRequest, ControlResponse, ProduceCall, ProducePartitionResponse, SentBatch, Target,
 };
@@ -48,7 +50,7 @@ use batch::{Batch, BatchState};
 use control::Control;
 use identity::Identity;
 use partition::Partition;
-use send::{NodeLoad, UnderWay};
+use send::{InFlightRequest, NodeLoad};
 use transaction::Transaction;
 
 #[derive(Debug)]
@@ -57,20 +59,20 @@ pub struct Sender {
     random: Random,
     slots: BTreeMap<TopicPartition, Slot>,
     partitions: Vec<Partition>,
-    /// Those with batches.
+    /// Partitions with batches.
     busy: BTreeSet<Slot>,
-    /// The partition that a batch has left last.
+    /// The partition that was served last.
     last_served: Option<Slot>,
-    calls: BTreeMap<CallId, UnderWay>,
+    calls: BTreeMap<CallId, InFlightRequest>,
     /// Requests in flight to each node.
     loads: BTreeMap<i32, NodeLoad>,
     identity: Identity,
     control: Control,
     transaction: Option<Transaction>,
-    /// Nothing is sent any more.
+    /// Set when nothing is sent any more.
     fatal: Option<TransactionError>,
     events: VecDeque<SenderEvent>,
-    /// The latest time that was heard of.
+    /// The latest time of any input.
     now_ms: i64,
     last_id: u64,
 }
@@ -99,7 +101,7 @@ impl Sender {
         }
     }
 
-    /// The slot of a partition, from the first time that it is named.
+    /// The slot of a partition, assigned when it is first named.
     pub fn slot(&mut self, partition: &TopicPartition) -> Slot {
         if let Some(slot) = self.slots.get(partition) {
             return *slot;
@@ -115,9 +117,10 @@ impl Sender {
         self.partitions.get(slot.index()).map(|partition| &partition.name)
     }
 
-    /// Who leads, from the metadata. What was to wait before it is repeated goes to a new leader at once.
+    /// Handles the leader from the metadata. A retry that waits for its backoff goes to a new leader at once.
     pub fn handle_leader(&mut self, now_ms: i64, slot: Slot, leader: Option<i32>) {
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return;
         };
         let is_new = leader.is_some() && leader != partition.leader;
@@ -127,8 +130,8 @@ impl Sender {
         }
     }
 
-    /// A batch is full, or [`Self::wants_batch`]. In a transaction its partition becomes part of it. Where nothing may be
-    /// sent it fails at once: look at [`Self::check_send`] before records are taken.
+    /// Adds a batch that is full or that [`Self::wants_batch`] asked for. In a transaction its partition becomes part
+    /// of it. It fails at once where nothing may be sent: check [`Self::check_send`] before taking records.
     pub fn push(&mut self, now_ms: i64, slot: Slot, batch: NewBatch) {
         let backoff = self.backoff();
         let batch = Batch::new(batch, backoff);
@@ -138,9 +141,10 @@ impl Sender {
                 TransactionError::Abortable(_) => BatchCause::Aborted,
                 error => BatchCause::Stopped(Box::new(error)),
             };
-            return self.tell_failed(slot, &batch, cause);
+            return self.emit_failed(slot, &batch, cause);
         }
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return;
         };
         partition.queue.push_back(batch);
@@ -151,15 +155,17 @@ impl Sender {
         self.expire(now_ms, slot);
     }
 
-    /// The parts of a batch that was to be split, in order: they take its place and its numbers. Their records must be as
-    /// many as it had.
+    /// Replaces a batch by its parts, in order, with its sequence numbers. The parts must have as many records as the
+    /// batch.
     pub fn push_split(&mut self, now_ms: i64, slot: Slot, split: BatchId, parts: &[NewBatch]) {
         let backoff = self.backoff();
         let Some(partition) = self.partitions.get_mut(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return;
         };
-        let Some(index) = partition.position(split) else { return };
-        let Some(mut whole) = partition.queue.remove(index) else {
+        let index = partition.position(split);
+        let Some((index, mut whole)) = index.and_then(|index| Some((index, partition.queue.remove(index)?))) else {
+            violated!("a_batch_being_split_is_queued");
             return;
         };
         whole.state = BatchState::Waiting { not_before_ms: now_ms };
@@ -169,7 +175,7 @@ impl Sender {
             self.fail(slot, split, cause);
         } else {
             let mut stamp = whole.stamp;
-            for (place, part) in parts.iter().enumerate() {
+            for (number, part) in parts.iter().enumerate() {
                 let mut batch = Batch::new(*part, backoff.clone());
                 batch.created_ms = whole.created_ms;
                 batch.may_be_written = whole.may_be_written;
@@ -178,22 +184,22 @@ impl Sender {
                 if let Some(stamp) = &mut stamp {
                     stamp.base_sequence = batch::sequence_after(stamp.base_sequence, part.records);
                 }
-                partition.queue.insert(index + place, batch);
+                partition.queue.insert(index + number, batch);
             }
         }
         self.drop_if_aborting();
         self.expire(now_ms, slot);
     }
 
-    /// What became of anything that was asked for or sent.
+    /// The next event: results of batches and operations, and outdated metadata.
     pub fn poll_event(&mut self) -> Option<SenderEvent> {
         self.advance();
         self.events.pop_front()
     }
 
-    /// When to call [`Self::handle_timeout`].
+    /// The time of the next [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<i64> {
-        // What could go by now waits for something other than time.
+        // A time that has passed means waiting for something other than time.
         let is_later = |at: &i64| *at > self.now_ms;
         let busy = self.busy.iter().filter_map(|slot| self.partitions.get(slot.index()));
         let batches = busy.flat_map(|partition| {
@@ -208,7 +214,7 @@ impl Sender {
         batches.flatten().chain(self.control_deadline().filter(is_later)).min()
     }
 
-    /// Time has passed: batches expire.
+    /// Expires batches.
     pub fn handle_timeout(&mut self, now_ms: i64) {
         self.note_time(now_ms);
         let busy: Vec<Slot> = self.busy.iter().copied().collect();
@@ -217,17 +223,17 @@ impl Sender {
         }
     }
 
-    /// Whether there is a batch that has not ended.
+    /// Whether there is a batch that is not done.
     pub fn has_batches(&self) -> bool {
         !self.busy.is_empty()
     }
 
-    /// Who writes: the producer id and its epoch, once they are known.
+    /// The producer id and epoch, once they are known.
     pub fn producer(&self) -> Option<ProducerEpoch> {
         self.identity.producer
     }
 
-    /// What ended this sender, if anything did.
+    /// The error that ended this sender, if any.
     pub fn failure(&self) -> Option<&TransactionError> {
         self.fatal.as_ref()
     }
@@ -253,23 +259,23 @@ impl Sender {
         self.last_id
     }
 
-    fn tell(&mut self, event: SenderEvent) {
+    fn emit(&mut self, event: SenderEvent) {
         self.events.push_back(event);
     }
 
-    /// Once is enough, however often it is found out before the driver looks.
-    fn tell_once(&mut self, event: SenderEvent) {
+    /// Queues an event once, however often it happens before the driver polls.
+    fn emit_once(&mut self, event: SenderEvent) {
         if !self.events.contains(&event) {
             self.events.push_back(event);
         }
     }
 
-    fn tell_failed(&mut self, slot: Slot, batch: &Batch, cause: BatchCause) {
-        let (batch, fate) = (batch.id, batch.fate());
-        self.tell(SenderEvent::Failed {
+    fn emit_failed(&mut self, slot: Slot, batch: &Batch, cause: BatchCause) {
+        let (batch, status) = (batch.id, batch.status());
+        self.emit(SenderEvent::Failed {
             batch,
             slot,
-            error: BatchError { cause, fate },
+            error: BatchError { cause, status },
         });
     }
 }

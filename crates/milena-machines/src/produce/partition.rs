@@ -1,22 +1,23 @@
-//! A partition: its batches in the order of the pushes, and the numbers that they get.
+//! Queue and sequence numbers of a partition.
 
 use std::collections::VecDeque;
 
 use super::batch::{Batch, BatchId, BatchState, Stamp, is_at_or_after, sequence_after};
 use crate::{TopicPartition, transaction::ProducerEpoch};
+use milena_invariant::violated;
 
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) name: TopicPartition,
     pub(super) leader: Option<i32>,
-    /// All that have not ended, in the order of the pushes.
+    /// All batches that are not done, in the order of the pushes.
     pub(super) queue: VecDeque<Batch>,
-    /// Tries without an answer, also of batches that have ended meanwhile, and the node that they are all with.
+    /// Attempts in flight, also of batches that are done meanwhile, and the node that all of them went to.
     pub(super) in_flight: usize,
     pub(super) in_flight_node: i32,
     pub(super) numbers: Option<Numbers>,
-    /// Of whom the broker has a batch. Who is unknown there may begin with any sequence, so its second batch must not
-    /// overtake the first.
+    /// The producer id under which the broker has a batch. A producer that is unknown there may begin with any sequence
+    /// number, so its second batch must not overtake the first.
     known_as: Option<i64>,
     pub(super) last_acked_offset: i64,
 }
@@ -25,9 +26,10 @@ pub(super) struct Partition {
 pub(super) struct Numbers {
     pub(super) producer: ProducerEpoch,
     pub(super) next: i32,
-    /// The number after a batch that failed and may be written. Until it is known whether it was, no other gets numbers.
+    /// The sequence number after a batch that failed and may be written. No other batch is numbered until it is known
+    /// whether it was.
     pub(super) gap_until: Option<i32>,
-    /// Numbers are missing in the log for sure: once nothing is under way, all begins anew.
+    /// Sequence numbers are certainly missing in the log: once nothing is in flight, numbering begins anew.
     pub(super) is_lost: bool,
 }
 
@@ -54,7 +56,7 @@ impl Partition {
     }
 
     pub(super) fn is_splitting(&self) -> bool {
-        let mut left = self.queue.iter().take_while(|batch| batch.has_left());
+        let mut left = self.queue.iter().take_while(|batch| batch.was_sent());
         left.any(|batch| batch.state == BatchState::Splitting)
     }
 
@@ -73,17 +75,19 @@ impl Partition {
         self.numbers.as_ref().is_some_and(|numbers| numbers.is_lost)
     }
 
-    /// Whether tries can go to the leader now, as far as this partition is concerned. What is under way to another node
-    /// comes back first: otherwise the later batch could be there before the earlier one.
+    /// The leader, if this partition can be sent to it now. Attempts in flight to another node must come back first:
+    /// otherwise a later batch could be written before an earlier one.
     pub(super) fn open_leader(&self) -> Option<i32> {
         let leader = self.leader?;
         let is_free = self.in_flight == 0 || self.in_flight_node == leader;
         (is_free && !self.is_lost() && !self.is_splitting()).then_some(leader)
     }
 
-    /// Whether a batch that has not left yet can be numbered now, behind those that have.
+    /// Whether a batch that was never sent can be numbered now, behind those that were.
     pub(super) fn can_number(&self, producer: Option<ProducerEpoch>) -> bool {
-        let Some(producer) = producer else { return false };
+        let Some(producer) = producer else {
+            return false; // Until there is a producer id.
+        };
         let is_alone = self.in_flight == 0 && !self.has_numbered();
         match &self.numbers {
             Some(numbers) if numbers.gap_until.is_some() => false,
@@ -92,7 +96,7 @@ impl Partition {
         }
     }
 
-    /// Gives the next numbers to the batch at `index`.
+    /// Gives the next sequence numbers to the batch at `index`.
     pub(super) fn number(&mut self, index: usize, producer: ProducerEpoch, transactional: bool) {
         let fresh = Numbers {
             producer,
@@ -100,7 +104,10 @@ impl Partition {
             gap_until: None,
             is_lost: false,
         };
-        let Some(batch) = self.queue.get_mut(index) else { return };
+        let Some(batch) = self.queue.get_mut(index) else {
+            violated!("a_batch_to_number_is_queued");
+            return;
+        };
         let numbers = match &mut self.numbers {
             Some(numbers) if numbers.producer == producer => numbers,
             numbers => numbers.insert(fresh),
@@ -114,10 +121,14 @@ impl Partition {
         numbers.next = sequence_after(numbers.next, batch.records);
     }
 
-    /// A batch with these numbers is in the log, and so are those before it.
+    /// Handles that a batch with these numbers is in the log, and so are those before it.
     pub(super) fn note_written(&mut self, stamp: Option<Stamp>, records: u32) {
-        let Some(stamp) = stamp else { return };
-        let Some(numbers) = self.numbers.as_mut() else { return };
+        let Some(stamp) = stamp else {
+            return; // Without idempotence.
+        };
+        let Some(numbers) = self.numbers.as_mut() else {
+            return; // Stale: renumbered meanwhile.
+        };
         if numbers.producer != stamp.producer() {
             return;
         }
@@ -126,11 +137,13 @@ impl Partition {
         numbers.gap_until.take_if(|gap| is_at_or_after(end, *gap));
     }
 
-    /// A batch has ended without a success. What may be written shows by those that follow.
+    /// Handles a batch that has failed. Whether it was written shows by those that follow.
     pub(super) fn note_missing(&mut self, batch: &Batch) {
-        let Some(numbers) = self.numbers.as_mut() else { return };
+        let Some(numbers) = self.numbers.as_mut() else {
+            return; // No batch has numbers.
+        };
         let Some(stamp) = batch.stamp.filter(|stamp| stamp.producer() == numbers.producer) else {
-            return;
+            return; // Never sent, or under an earlier epoch.
         };
         if batch.may_be_written || batch.state == BatchState::InFlight {
             let end = sequence_after(stamp.base_sequence, batch.records);
@@ -143,7 +156,7 @@ impl Partition {
         }
     }
 
-    /// Whether the numbers can be begun anew now, and must be.
+    /// Whether numbering can and must begin anew now.
     pub(super) fn must_renumber(&mut self) -> bool {
         if self.in_flight > 0 || self.is_splitting() {
             return false;

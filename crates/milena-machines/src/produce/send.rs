@@ -1,4 +1,6 @@
-//! Which batches leave, and how long they may take.
+//! Sending of batches, and their expiry.
+
+use milena_invariant::violated;
 
 use super::{
     BatchCause, ProduceCall, Sender, SentBatch, Slot, Stamp,
@@ -6,37 +8,38 @@ use super::{
 };
 use crate::member::CallId;
 
-/// A `Produce` request without an answer.
+/// A `Produce` request in flight.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct InFlightRequest {
     pub(super) node: i32,
     pub(super) bytes: usize,
-    pub(super) batches: Vec<Sent>,
+    pub(super) batches: Vec<BatchAttempt>,
 }
 
-/// The requests in flight to one node.
+/// The load in flight to one node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NodeLoad {
     pub(super) requests: usize,
     pub(super) bytes: usize,
 }
 
-/// A try of a batch. The batch may have ended when the answer comes.
+/// One attempt to send a batch. The batch may be done when the response comes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
+pub(super) struct BatchAttempt {
     pub(super) slot: Slot,
     pub(super) id: BatchId,
     pub(super) stamp: Option<Stamp>,
     pub(super) records: u32,
-    /// Nothing was before it, so that its sequence was the next one.
+    /// Nothing was before it, so that its sequence number was the next one.
     pub(super) was_first: bool,
 }
 
 impl Sender {
-    /// Whether a batch of this partition that is still open would leave now. The driver closes an open batch only then, or
-    /// when it is full, so that records go on collecting while they cannot leave.
+    /// Whether an open batch of this partition could be sent now. The driver closes an open batch only then, or when it
+    /// is full, so that records accumulate while they cannot be sent.
     pub fn wants_batch(&self, slot: Slot) -> bool {
         let Some(partition) = self.partitions.get(slot.index()) else {
+            violated!("a_slot_is_of_this_sender");
             return false;
         };
         let has_room = partition.open_leader().is_some_and(|leader| self.has_room(leader));
@@ -44,14 +47,14 @@ impl Sender {
         has_room && can_number && partition.first_waiting().is_none() && self.check_send().is_ok()
     }
 
-    /// The next `Produce` request. Partitions take turns.
+    /// The next `Produce` request. Partitions are served round-robin.
     pub fn poll_produce_request(&mut self, now_ms: i64) -> Option<ProduceCall> {
         self.note_time(now_ms);
         if self.fatal.is_some() || !self.transaction.as_ref().is_none_or(super::Transaction::can_produce) {
             return None;
         }
-        let turns = self.turns();
-        let (node, first) = turns.iter().find_map(|slot| {
+        let order = self.serving_order();
+        let (node, first) = order.iter().find_map(|slot| {
             Some((
                 self.ready_for(now_ms, *slot).filter(|node| self.has_room(*node))?,
                 *slot,
@@ -59,8 +62,8 @@ impl Sender {
         })?;
         let mut bytes: usize = 0;
         let mut sent = vec![];
-        let start = turns.iter().position(|slot| *slot == first).unwrap_or(0);
-        for slot in turns.iter().skip(start) {
+        let start = order.iter().position(|slot| *slot == first).unwrap_or(0);
+        for slot in order.iter().skip(start) {
             if self.ready_for(now_ms, *slot) != Some(node) {
                 continue;
             }
@@ -75,16 +78,18 @@ impl Sender {
         Some(self.produce_call(node, bytes, sent))
     }
 
-    /// The partitions with batches, those first that come after the last one that was served.
-    fn turns(&self) -> Vec<Slot> {
+    /// The partitions with batches, beginning after the one that was served last.
+    fn serving_order(&self) -> Vec<Slot> {
         let after = self.last_served.map_or(0, |slot| slot.0.saturating_add(1));
         let (before, after) = (self.busy.range(..Slot(after)), self.busy.range(Slot(after)..));
         after.chain(before).copied().collect()
     }
 
-    /// Whether another request may go to this node. A broker works on the requests of a connection one after the other:
-    /// a second one keeps it busy, and any more only keep small ones from waiting for each other. Large ones stay here
-    /// instead, where batches grow, until less than the bytes of one full request are in flight.
+    /// Whether another request may go to this node.
+    ///
+    /// A broker handles the requests of a connection one after the other: a second one keeps it busy, and any more only
+    /// keep small ones from waiting for each other. Large ones stay here instead, where batches grow, until less than
+    /// the bytes of one full request are in flight.
     fn has_room(&self, node: i32) -> bool {
         let load = self.loads.get(&node).copied().unwrap_or_default();
         let is_light = load.requests < 2 || load.bytes < self.config.max_request_bytes;
@@ -96,7 +101,7 @@ impl Sender {
         partition.queue.get(partition.first_waiting()?)
     }
 
-    /// The node that a batch of this partition can go to now, if its limit of requests allows.
+    /// The node that the next batch of this partition can be sent to now, apart from the limits of the node.
     fn ready_for(&self, now_ms: i64, slot: Slot) -> Option<i32> {
         let partition = self.partitions.get(slot.index())?;
         let leader = partition.open_leader()?;
@@ -106,7 +111,7 @@ impl Sender {
         if !is_due || self.deadline(batch) <= now_ms {
             return None;
         }
-        let in_line = if batch.is_repeated() {
+        let in_line = if batch.is_retry() {
             index == 0 && (batch.stamp.is_some() || self.can_number(slot))
         } else {
             self.can_number(slot)
@@ -123,7 +128,7 @@ impl Sender {
         !self.is_idempotent() || partition.is_some_and(|partition| partition.can_number(self.identity.current()))
     }
 
-    fn send_next(&mut self, slot: Slot, node: i32) -> Option<Sent> {
+    fn send_next(&mut self, slot: Slot, node: i32) -> Option<BatchAttempt> {
         let producer = self.identity.current().filter(|_| self.is_idempotent());
         let partition = self.partitions.get_mut(slot.index())?;
         let index = partition.first_waiting()?;
@@ -137,7 +142,7 @@ impl Sender {
         partition.in_flight_node = node;
         let batch = partition.queue.get_mut(index)?;
         batch.state = BatchState::InFlight;
-        Some(Sent {
+        Some(BatchAttempt {
             slot,
             id: batch.id,
             stamp: batch.stamp,
@@ -146,7 +151,7 @@ impl Sender {
         })
     }
 
-    fn produce_call(&mut self, node: i32, bytes: usize, batches: Vec<Sent>) -> ProduceCall {
+    fn produce_call(&mut self, node: i32, bytes: usize, batches: Vec<BatchAttempt>) -> ProduceCall {
         let id = CallId(self.next_id());
         let load = self.loads.entry(node).or_default();
         load.requests += 1;
@@ -168,11 +173,11 @@ impl Sender {
             timeout_ms: self.config.request_timeout_ms,
             batches: sent.collect(),
         };
-        self.calls.insert(id, UnderWay { node, bytes, batches });
+        self.calls.insert(id, InFlightRequest { node, bytes, batches });
         call
     }
 
-    /// Ends the batches of a partition whose time is over.
+    /// Fails the batches of a partition that are over their delivery timeout.
     pub(super) fn expire(&mut self, now_ms: i64, slot: Slot) {
         while let Some(first) = self.partitions.get(slot.index()).and_then(|known| known.queue.front()) {
             if self.deadline(first) > now_ms || first.state == BatchState::Splitting {

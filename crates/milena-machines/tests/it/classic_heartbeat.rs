@@ -89,7 +89,7 @@ fn a_heartbeat_leaves_the_timer_where_it_is() {
     world.now_ms += 1_000;
     assert_eq!(world.heartbeat("g", &members[0], 1), ErrorCode::None);
     assert_eq!(world.machine.poll_timeout(), deadline);
-    // The timer fires early, finds the member alive, and comes again when its session ends.
+    // The timer fires early, finds the member alive, and is set to the end of its session.
     world.pass(SESSION_MS - 1);
     assert_eq!(world.state("g"), "Stable");
     world.pass(1);

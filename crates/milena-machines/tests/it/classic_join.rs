@@ -225,7 +225,7 @@ fn an_empty_group_takes_any_protocol_type() {
 }
 
 #[test]
-fn a_full_group_takes_nobody() {
+fn a_full_group_refuses_joins() {
     let mut world = World::with(GroupConfig {
         classic_size_max: 2,
         ..Default::default()
@@ -235,7 +235,7 @@ fn a_full_group_takes_nobody() {
     let response = world.joined(ticket);
     assert_eq!(code(response.error_code), ErrorCode::GroupMaxSizeReached);
     assert_eq!(response.member_id, "");
-    // Who is in may join again.
+    // Members may rejoin.
     let leader = world.join(join("g", &members[0]));
     let follower = world.join(join("g", &members[1]));
     assert_eq!(world.joined(leader).generation_id, 2);
@@ -255,7 +255,7 @@ fn while_preparing_the_first_to_come_fill_the_group() {
         world.join_error(9, join("g", &members[2])),
         ErrorCode::GroupMaxSizeReached
     );
-    // Refused means forgotten.
+    // A refused member is removed.
     world.settle();
     assert_eq!(world.joined(first).members.len(), 2);
     assert_eq!(world.joined(second).generation_id, 1);
@@ -331,7 +331,7 @@ fn a_leader_that_joins_a_stable_group_makes_it_rebalance() {
 }
 
 #[test]
-fn a_join_in_completing_with_the_same_metadata_is_answered_again() {
+fn a_join_in_completing_with_the_same_metadata_gets_the_same_reply() {
     let mut world = World::new();
     let members = world.completing("g", 2);
     let leader = world.join(join("g", &members[0]));
@@ -482,7 +482,7 @@ fn a_member_that_has_just_got_its_id_is_waited_for_once() {
 }
 
 #[test]
-fn without_a_delay_nobody_waits() {
+fn without_a_delay_no_member_waits() {
     let mut world = World::new();
     let member = world.member_id("g");
     let ticket = world.join(join("g", &member));

@@ -76,7 +76,7 @@ fn who_leaves_makes_the_others_rebalance() {
 }
 
 #[test]
-fn strangers_who_leave_disturb_nobody() {
+fn unknown_members_that_leave_change_nothing() {
     let mut world = World::new();
     world.stable("g", 1);
     world.leave(4, "g", &[("stranger", None), ("", None), ("", Some("unknown"))]);
@@ -94,7 +94,7 @@ fn who_leaves_while_preparing_lets_the_others_go_on() {
 }
 
 #[test]
-fn a_join_of_one_who_leaves_is_answered() {
+fn the_join_of_a_leaving_member_gets_a_reply() {
     let mut world = World::new();
     let members = world.stable("g", 2);
     let waiting = world.join(join("g", &members[0]));
@@ -105,7 +105,7 @@ fn a_join_of_one_who_leaves_is_answered() {
 }
 
 #[test]
-fn a_sync_of_one_who_leaves_is_answered() {
+fn the_sync_of_a_leaving_member_gets_a_reply() {
     let mut world = World::new();
     let members = world.completing("g", 2);
     let waiting = world.sync(sync("g", &members[1], 1));

@@ -1,6 +1,6 @@
-//! Clients that do what they like, over and over, each history from its seed.
+//! Random clients, each history from its seed.
 //!
-//! [`World`] checks after each event that nobody is answered twice and that the log knows all it must.
+//! [`World`] checks after each event that no request gets two replies and that the log has all durable state.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Client {
     instance_id: Option<String>,
     member_id: String,
     generation_id: i32,
-    /// The members that it is to assign to, if it leads.
+    /// The members that it has to assign to, if it leads.
     to_assign: Vec<String>,
     must_join: bool,
     asked: Option<Ticket>,
@@ -29,7 +29,7 @@ struct History {
     world: World,
     random: Random,
     clients: Vec<Client>,
-    /// What a generation was said to be, by the number of restarts before it.
+    /// The members of a generation, by the number of restarts before it.
     generations: BTreeMap<(u32, i32), (String, Option<String>)>,
     restarts: u32,
 }
@@ -163,7 +163,7 @@ impl History {
             .generations
             .entry((self.restarts, response.generation_id))
             .or_insert_with(|| told.clone());
-        // A static leader that comes back gives the generation a new leader id.
+        // A static leader that rejoins gives the generation a new leader id.
         if client.instance_id.is_none() && !known.0.starts_with("i-") && !known.0.starts_with("j-") {
             assert_eq!(*known, told, "generation {}", response.generation_id);
         }
@@ -191,7 +191,7 @@ impl History {
 }
 
 #[test]
-fn whatever_clients_do_all_get_an_answer_and_the_group_becomes_empty() {
+fn all_requests_get_a_reply_and_the_group_becomes_empty() {
     let mut generations = 0;
     for seed in 0..20 {
         let mut history = History::new(seed);

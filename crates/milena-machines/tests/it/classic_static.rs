@@ -1,4 +1,4 @@
-//! Static members: fencing, and coming back without a rebalance.
+//! Static members: fencing, and rejoining without a rebalance.
 
 use bytes::Bytes;
 use milena_machines::{
@@ -64,7 +64,7 @@ fn in_a_stable_group_it_is_replaced_without_a_rebalance() {
             .iter()
             .any(|member| member.member_id == response.member_id)
     );
-    // It asks for what the one before had, and that one is fenced.
+    // It asks for the assignment of its predecessor, which is fenced.
     let synced = world.sync(sync("g", &response.member_id, 1));
     assert_eq!(world.synced(synced).assignment, assigned_to(&members[1]));
     assert_eq!(
@@ -90,7 +90,7 @@ fn since_version_9_a_replaced_leader_learns_all_but_skips_the_assignment() {
 }
 
 #[test]
-fn before_version_9_a_replaced_leader_is_told_the_old_leader() {
+fn before_version_9_a_replaced_leader_gets_the_id_of_the_old_leader() {
     let mut world = World::new();
     let members = stable(&mut world, &["leader", "follower"]);
     let ticket = world.send(8, GroupRequest::Join(static_join("g", "", "leader")));
@@ -98,7 +98,7 @@ fn before_version_9_a_replaced_leader_is_told_the_old_leader() {
     assert!(!response.skip_assignment);
     assert_eq!(response.leader, members[0]);
     assert_eq!(response.members, []);
-    // It leads nevertheless: when it joins again, all must.
+    // It leads nevertheless: when it rejoins, all must.
     let again = world.join(static_join("g", &response.member_id, "leader"));
     assert!(world.is_waiting(again));
     assert_eq!(world.state("g"), "PreparingRebalance");

@@ -134,7 +134,7 @@ fn a_late_sync_gets_the_assignment_of_a_stable_group() {
     assert_eq!(world.state("g"), "Stable");
     let late = world.sync(sync("g", &members[1], 1));
     assert_eq!(world.synced(late).assignment, assigned_to(&members[1]));
-    // All have asked: the time for that does not end any more.
+    // All members have sent SyncGroup: the sync timer is cancelled.
     world.beat_for("g", &[&members[0], &members[1]], 1, 2 * REBALANCE_MS);
     assert_eq!(world.state("g"), "Stable");
 }

@@ -1,4 +1,4 @@
-//! Members that are not heard of, in every state.
+//! Members without heartbeats, in every state.
 
 use milena_wire::{
     errors::ErrorCode,
@@ -8,7 +8,7 @@ use milena_wire::{
 use crate::world::{REBALANCE_MS, SESSION_MS, World, assignment, code, join, protocol, subscription, sync};
 
 #[test]
-fn a_member_id_that_nobody_uses_is_forgotten() {
+fn an_unused_member_id_is_removed() {
     let mut world = World::new();
     let member = world.member_id("g");
     world.pass(SESSION_MS - 1);
@@ -53,7 +53,7 @@ fn a_silent_member_of_a_stable_group_is_gone_after_its_session() {
     assert_eq!(world.joined(ticket).members.len(), 1);
 }
 
-/// As in Kafka: a stable group tells again what it has told, but only heartbeats keep its members alive.
+/// As in Kafka: a stable group repeats its replies, but only heartbeats renew the sessions.
 #[test]
 fn asking_a_stable_group_again_does_not_lengthen_a_session() {
     let mut world = World::new();
@@ -124,7 +124,7 @@ fn who_waits_for_a_join_needs_no_heartbeat() {
     let follower = world.join(join("g", &members[1]));
     assert_eq!(world.joined(leader).members.len(), 2);
     assert_eq!(world.joined(follower).generation_id, 2);
-    // From here on it must be heard of again.
+    // From here on heartbeats are expected again.
     world.pass(SESSION_MS);
     assert_eq!(world.heartbeat("g", &members[0], 2), ErrorCode::UnknownMemberId);
 }

@@ -1,4 +1,4 @@
-//! Where a consumer stands, and what moves it.
+//! Positions of a consumer, and the events that move them.
 
 use milena_machines::{
     TopicPartition,
@@ -81,7 +81,7 @@ fn without_a_policy_the_application_hears_of_it_until_it_seeks() {
 }
 
 #[test]
-fn without_a_group_nobody_asks_for_committed_offsets() {
+fn without_a_group_no_committed_offsets_are_fetched() {
     let mut positions = Positions::new(ResetPolicy::Earliest, false, BACKOFF_MS);
     positions.assign([place(0)]);
     assert!(positions.poll_committed(0).is_empty());
@@ -101,7 +101,7 @@ fn what_is_asked_is_not_asked_again_before_a_failure_and_a_pause() {
 }
 
 #[test]
-fn a_seek_makes_everything_stale_that_is_under_way() {
+fn a_seek_makes_requests_in_flight_stale() {
     let (mut positions, old) = reading(ResetPolicy::Latest);
     assert!(positions.seek_to(&place(0), ResetTo::Earliest));
     let reset = positions.poll_resets(0).remove(0);
@@ -113,9 +113,9 @@ fn a_seek_makes_everything_stale_that_is_under_way() {
     assert_eq!(positions.position(&place(0)), Some(Position::at(5)));
 }
 
-/// The old leader answers with the same records as the new one.
+/// The old leader responds with the same records as the new one.
 #[test]
-fn only_the_first_of_two_answers_counts() {
+fn only_the_first_of_two_responses_counts() {
     let (mut positions, epoch) = reading(ResetPolicy::Latest);
     assert!(positions.handle_fetched(&place(0), epoch, 10, at(12, 3)));
     assert!(!positions.handle_fetched(&place(0), epoch, 10, at(13, 3)));
@@ -191,7 +191,7 @@ fn an_offset_that_does_not_exist_resets_once_the_buffer_is_drained() {
 fn a_follower_that_is_behind_never_resets_a_position() {
     let (mut positions, epoch) = reading(ResetPolicy::Earliest);
     positions.handle_preferred_replica(&place(0), epoch, FOLLOWER, 1_000);
-    // The first look learns of the leader's epoch, and a follower named before that is forgotten.
+    // The first call learns the leader epoch, and drops a follower that was named before.
     positions.fetchable(0, LEADER, leader, all);
     positions.handle_preferred_replica(&place(0), epoch, FOLLOWER, 1_000);
     assert_eq!(positions.fetchable(0, FOLLOWER, leader, all).len(), 1);
@@ -269,7 +269,7 @@ fn errors_of_a_fetch_lead_to_a_pause_or_to_the_application() {
 
 #[test]
 fn a_cut_off_log_is_read_again_from_where_it_parts() {
-    // Only what is buffered was cut off: nothing that the application saw.
+    // Only buffered records were truncated: none that the application saw.
     let (mut positions, epoch) = reading(ResetPolicy::Latest);
     positions.handle_fetched(&place(0), epoch, 10, at(30, 4));
     positions.handle_divergence(&place(0), epoch, at(20, 4));
@@ -280,7 +280,7 @@ fn a_cut_off_log_is_read_again_from_where_it_parts() {
     );
     assert_eq!(positions.fetchable(0, LEADER, leader, all)[0].position, at(10, 3));
 
-    // What the application saw was cut off too.
+    // Records that the application saw were truncated too.
     let (mut positions, epoch) = reading(ResetPolicy::Latest);
     positions.handle_divergence(&place(0), epoch, at(4, 2));
     assert_eq!(positions.position(&place(0)), Some(at(4, 2)));
@@ -302,7 +302,7 @@ fn a_cut_off_log_is_read_again_from_where_it_parts() {
 }
 
 #[test]
-fn lag_and_lead_are_known_once_a_broker_has_told() {
+fn lag_and_lead_are_known_after_the_first_fetch() {
     let (mut positions, _) = reading(ResetPolicy::Latest);
     assert_eq!(positions.lag(&place(0), false), None);
     positions.handle_ends(&place(0), 100, 60, 4);
@@ -324,7 +324,7 @@ fn a_topic_made_anew_is_read_as_the_policy_says() {
 }
 
 #[test]
-fn what_is_held_is_looked_for_only_if_somebody_asks() {
+fn a_blocked_partition_is_looked_up_only_on_request() {
     let mut positions = Positions::new(ResetPolicy::Earliest, true, 100);
     positions.assign([place(0), place(1)]);
     positions.block([&place(0), &place(1)], true);
@@ -338,7 +338,7 @@ fn what_is_held_is_looked_for_only_if_somebody_asks() {
     );
     positions.handle_committed(&place(1), asked[0].1, None);
     assert_eq!(positions.poll_resets(0).len(), 1);
-    // Nobody waits for it any more.
+    // The epoch is stale.
     positions.block([&place(0), &place(1)], true);
     positions.handle_lookup_failed(0, &place(1), asked[0].1);
     assert!(positions.poll_resets(1_000).is_empty());

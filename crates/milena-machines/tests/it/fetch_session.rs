@@ -29,7 +29,7 @@ fn wanted(topic: u8, partition: i32, offset: i64) -> SessionPartition<()> {
     }
 }
 
-/// What a request says: session, epoch, partitions with their offsets, what is forgotten.
+/// The content of a request: session, epoch, partitions with their offsets, forgotten partitions.
 type Said = (i32, i32, Vec<(u8, i32, i64)>, Vec<(u8, i32)>);
 
 fn build(session: &mut FetchSession<()>, partitions: &[SessionPartition<()>]) -> Said {
@@ -52,7 +52,7 @@ fn build(session: &mut FetchSession<()>, partitions: &[SessionPartition<()>]) ->
     )
 }
 
-fn answer(session_id: i32, partitions: &[(u8, i32)]) -> FetchResponse {
+fn response(session_id: i32, partitions: &[(u8, i32)]) -> FetchResponse {
     let topic = |(topic, partition): &(u8, i32)| FetchableTopicResponse {
         topic_id: id(*topic),
         partitions: vec![PartitionData {
@@ -74,10 +74,12 @@ fn only_what_changes_is_said() {
     let all = [wanted(1, 0, 5), wanted(1, 1, 6), wanted(2, 0, 7)];
     let said = build(&mut session, &all);
     assert_eq!(said, (0, 0, vec![(1, 0, 5), (1, 1, 6), (2, 0, 7)], vec![]));
-    session.handle_response(&answer(9, &[(1, 0), (1, 1), (2, 0)])).unwrap();
+    session
+        .handle_response(&response(9, &[(1, 0), (1, 1), (2, 0)]))
+        .unwrap();
 
     assert_eq!(build(&mut session, &all), (9, 1, vec![], vec![]));
-    session.handle_response(&answer(9, &[])).unwrap();
+    session.handle_response(&response(9, &[])).unwrap();
 
     let moved = [wanted(1, 0, 50), wanted(2, 0, 7), wanted(3, 0, 0)];
     assert_eq!(
@@ -90,7 +92,7 @@ fn only_what_changes_is_said() {
 fn a_topic_made_anew_is_forgotten_by_its_old_id() {
     let mut session = FetchSession::default();
     build(&mut session, &[wanted(1, 0, 5)]);
-    session.handle_response(&answer(9, &[(1, 0)])).unwrap();
+    session.handle_response(&response(9, &[(1, 0)])).unwrap();
     let anew = SessionPartition {
         topic_id: Some(id(8)),
         ..wanted(1, 0, 0)
@@ -99,12 +101,12 @@ fn a_topic_made_anew_is_forgotten_by_its_old_id() {
 }
 
 #[test]
-fn a_broker_without_sessions_is_told_everything_each_time() {
+fn a_broker_without_sessions_gets_full_requests() {
     let mut session = FetchSession::default();
     let all = [wanted(1, 0, 5)];
     for _ in 0..3 {
         assert_eq!(build(&mut session, &all), (0, 0, vec![(1, 0, 5)], vec![]));
-        session.handle_response(&answer(0, &[(1, 0)])).unwrap();
+        session.handle_response(&response(0, &[(1, 0)])).unwrap();
     }
 }
 
@@ -113,7 +115,7 @@ fn after_trouble_the_session_begins_anew_and_the_old_one_is_let_go() {
     let opened = || {
         let mut session = FetchSession::default();
         build(&mut session, &[wanted(1, 0, 5)]);
-        session.handle_response(&answer(9, &[(1, 0)])).unwrap();
+        session.handle_response(&response(9, &[(1, 0)])).unwrap();
         build(&mut session, &[wanted(1, 0, 6)]);
         session
     };
@@ -144,7 +146,7 @@ fn after_trouble_the_session_begins_anew_and_the_old_one_is_let_go() {
     assert_eq!(build(&mut session, &[wanted(1, 0, 6)]), full(9));
 
     let mut session = opened();
-    let problem = session.handle_response(&answer(9, &[(4, 2)])).unwrap_err();
+    let problem = session.handle_response(&response(9, &[(4, 2)])).unwrap_err();
     assert!(matches!(&problem, SessionError::NotRequested { .. }), "{problem}");
     assert_eq!(build(&mut session, &[wanted(1, 0, 6)]), full(9));
 }
@@ -153,14 +155,13 @@ fn after_trouble_the_session_begins_anew_and_the_old_one_is_let_go() {
 fn without_every_id_names_are_used_in_a_session_of_their_own() {
     let mut session = FetchSession::default();
     build(&mut session, &[wanted(1, 0, 5)]);
-    session.handle_response(&answer(9, &[(1, 0)])).unwrap();
+    session.handle_response(&response(9, &[(1, 0)])).unwrap();
     let nameless = SessionPartition {
         topic_id: None,
         ..wanted(2, 0, 1)
     };
     let mut request = FetchRequest::default();
-    let version_max = session.build(vec![wanted(1, 0, 5), nameless], &mut request);
-    assert_eq!(version_max, Some(12));
+    session.build(vec![wanted(1, 0, 5), nameless], &mut request);
     assert_eq!((request.session_id, request.session_epoch), (9, 0));
     assert_eq!(request.topics.len(), 2);
     let asked = session.requested(&"topic2".into(), Uuid::default(), 0).unwrap();
@@ -173,7 +174,7 @@ fn closing_tells_the_broker_only_if_it_has_a_session() {
     let mut session = FetchSession::default();
     assert!(session.close().is_none());
     build(&mut session, &[wanted(1, 0, 5)]);
-    session.handle_response(&answer(9, &[(1, 0)])).unwrap();
+    session.handle_response(&response(9, &[(1, 0)])).unwrap();
     let request = session.close().unwrap();
     assert_eq!((request.session_id, request.session_epoch), (9, -1));
     assert!(session.close().is_none());

@@ -12,7 +12,7 @@ use milena_wire::{
 
 use crate::world::{SESSION_MS, World, code, join, static_join, topic};
 
-/// A commit from outside any group.
+/// A commit without a member.
 pub(crate) fn request(group_id: &str, topic: &str, partition: i32, offset: i64) -> OffsetCommitRequest {
     OffsetCommitRequest {
         group_id: group_id.into(),
@@ -51,7 +51,7 @@ pub(crate) fn as_member(member_id: &str, generation_id: i32) -> OffsetCommitRequ
 }
 
 #[test]
-fn without_a_group_anybody_may_commit() {
+fn without_members_any_client_may_commit() {
     let mut world = World::new();
     commit(&mut world, "simple", "orders", 1, 42);
     assert_eq!(world.fetch("simple", "orders", 1).committed_offset, 42);
@@ -149,7 +149,7 @@ fn a_fenced_instance_cannot_commit() {
 }
 
 #[test]
-fn before_the_assignment_nobody_may_commit() {
+fn before_the_assignment_no_member_may_commit() {
     let mut world = World::new();
     let members = world.completing("g", 1);
     assert_eq!(
@@ -209,7 +209,7 @@ fn too_much_metadata_is_refused_for_its_partition_only() {
     };
     request.topics[0].partitions = vec![partition(0, "12345"), partition(1, "1234"), partition(2, "äöüß")];
     let GroupReply::OffsetCommit(response) = world.ask(8, GroupRequest::OffsetCommit(request)) else {
-        panic!("not an answer to OffsetCommit");
+        panic!("not a reply to OffsetCommit");
     };
     let errors: Vec<_> = response.topics[0]
         .partitions
@@ -256,7 +256,7 @@ fn a_topic_id_that_was_named_is_kept_and_echoed() {
     let mut request = request("g", "orders", 2, 42);
     request.topics[0].topic_id = Uuid::from_bytes([9; 16]);
     let GroupReply::OffsetCommit(response) = world.ask(10, GroupRequest::OffsetCommit(request)) else {
-        panic!("not an answer to OffsetCommit");
+        panic!("not a reply to OffsetCommit");
     };
     assert_eq!(response.topics[0].topic_id, Uuid::from_bytes([9; 16]));
     let records = world.records_from(0);

@@ -1,4 +1,4 @@
-//! Offsets that are deleted: by request, and with their topic.
+//! Deletion of offsets: by request, and with their topic.
 
 use milena_machines::group::{GroupRecord, GroupReply, GroupRequest};
 use milena_wire::{
@@ -69,7 +69,7 @@ fn offsets_of_a_simple_group_go() {
         world.records_from(before).as_slice(),
         [GroupRecord::Offset { value: None, .. }]
     ));
-    // What is not there leaves no tombstone.
+    // An offset that does not exist leaves no tombstone.
     assert_eq!(
         delete_error(&mut world, "g", "orders", 2),
         (ErrorCode::None, Some(ErrorCode::None))

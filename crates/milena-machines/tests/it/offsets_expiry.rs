@@ -1,4 +1,4 @@
-//! When offsets expire, and groups with them.
+//! Expiry of offsets, and of groups with them.
 
 use milena_machines::group::GroupRecord;
 use milena_wire::{

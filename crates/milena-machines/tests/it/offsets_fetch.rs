@@ -45,7 +45,7 @@ fn what_was_never_committed_is_minus_one() {
 }
 
 #[test]
-fn without_topics_all_are_told() {
+fn without_topics_all_are_returned() {
     let mut world = World::new();
     assert_eq!(fetch(&mut world, None).topics, []);
     commit(&mut world, "g", "payments", 1, 6);
@@ -96,7 +96,7 @@ fn an_offset_with_an_own_retention_time_is_of_no_topic_id() {
 }
 
 #[test]
-fn an_offset_of_an_older_topic_of_the_same_name_is_not_told() {
+fn an_offset_of_an_older_topic_of_the_same_name_is_not_returned() {
     let mut world = World::new();
     commit(&mut world, "g", "orders", 0, 5);
     let asked = |topic_id: Uuid| {

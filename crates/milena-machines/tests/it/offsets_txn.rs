@@ -147,7 +147,7 @@ fn two_transactions_end_apart() {
 }
 
 #[test]
-fn a_marker_of_nobody_changes_nothing() {
+fn a_marker_of_an_unknown_producer_changes_nothing() {
     let mut world = World::new();
     commit(&mut world, "g", "orders", 0, 1);
     world.end_transaction(PRODUCER, true);
@@ -195,7 +195,7 @@ fn the_group_is_checked_as_for_any_commit() {
         ErrorCode::IllegalGeneration
     );
     assert_eq!(commit_error(&mut world, as_member(&members[0], 1)), ErrorCode::None);
-    // Old producers do not say who they are.
+    // Old producers do not name the member.
     assert_eq!(commit_error(&mut world, as_member("", -1)), ErrorCode::None);
 }
 

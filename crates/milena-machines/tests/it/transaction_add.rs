@@ -1,4 +1,4 @@
-//! What becomes part of a transaction.
+//! Adding partitions to a transaction.
 
 use milena_machines::{
     TopicPartition,

@@ -1,4 +1,4 @@
-//! How transactions end.
+//! Ends of transactions.
 
 use milena_machines::transaction::TransactionState;
 use milena_wire::errors::ErrorCode;
@@ -16,7 +16,7 @@ fn complete(committed: bool) -> TransactionState {
 }
 
 #[test]
-fn an_end_is_answered_when_its_markers_are_written() {
+fn an_end_gets_its_reply_when_its_markers_are_written() {
     for (version, epoch, transaction_version) in [(END_V1, 0, 0), (END_V2, 1, 2)] {
         for committed in [true, false] {
             let mut rig = Rig::new();
@@ -106,7 +106,7 @@ fn while_markers_are_written_the_same_end_waits_and_another_is_refused() {
 }
 
 #[test]
-fn with_version_1_a_retry_is_answered_and_another_verdict_refused() {
+fn with_version_1_a_retry_succeeds_and_another_decision_is_refused() {
     for committed in [true, false] {
         let mut rig = Rig::new();
         let owner = rig.init().unwrap();
@@ -142,7 +142,7 @@ fn with_version_2_every_end_takes_a_new_epoch() {
             assert_eq!(
                 rig.end_now(END_V2, owner, committed),
                 Some(response),
-                "a retry gets the same answer"
+                "a retry gets the same response"
             );
             assert_eq!(rig.end_error(END_V2, owner, !committed), ErrorCode::InvalidTxnState);
             assert_eq!(rig.records(), records);

@@ -1,7 +1,7 @@
 //! Histories of several clients with one transactional id: requests are lost, repeated and late, the coordinator dies
 //! between any two steps, time passes.
 //!
-//! Every transaction writes into a partition of its own, so that what became of it can be read off the markers.
+//! Every transaction writes into a partition of its own, so that its result can be read off the markers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +24,7 @@ const STEPS: usize = 250;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    /// Asks who it is.
+    /// Requests its producer id.
     Init,
     Ready,
     /// Adds the partition of its next transaction.
@@ -41,7 +41,7 @@ struct Client {
     speaks_v2: bool,
     producer: Option<ProducerEpoch>,
     phase: Phase,
-    /// Counts what it asked for; a repeated request has the same number.
+    /// Counts its requests; a repeated request has the same number.
     asked: u64,
 }
 
@@ -60,18 +60,18 @@ struct World {
     now_ms: i64,
     next_id: i64,
     log: Vec<TransactionRecord>,
-    /// What is not yet durable.
+    /// Records that are not yet durable.
     pending: VecDeque<TransactionEffects>,
     markers: Vec<Markers>,
     clients: Vec<Client>,
     network: Vec<Message>,
-    /// Who asked what, by ticket, until it is answered or the coordinator dies.
+    /// Requests by ticket, until the reply or the death of the coordinator.
     tickets: BTreeMap<Ticket, Message>,
     next_ticket: u64,
     next_partition: i32,
-    /// The verdict that reached each partition.
+    /// The decision that reached each partition.
     written: BTreeMap<i32, bool>,
-    /// What clients were told of each partition.
+    /// The result of each partition, as clients know it.
     told: BTreeMap<i32, bool>,
     producer_ids: BTreeSet<i64>,
 }
@@ -104,7 +104,7 @@ impl World {
             producer_ids: BTreeSet::new(),
         };
         if world.random.below(2) == 0 {
-            // Near the end of the epochs.
+            // Near the last epoch.
             let epoch = i16::MAX - 8 + i16::try_from(world.random.below(8)).unwrap();
             let mut value = stored_at(producer(500, epoch.min(i16::MAX - 1)));
             value.transaction_last_update_timestamp_ms = world.now_ms;
@@ -135,7 +135,7 @@ impl World {
         let choice = self.random.below(10);
         let client = &mut self.clients[index];
         if client.phase == Phase::Init && self.random.below(12) > 0 {
-            // It was fenced, or is about to fence another: that may well take a while.
+            // It was fenced, or is about to fence another: that may take a while.
             return;
         }
         let phase = match client.phase {
@@ -152,7 +152,7 @@ impl World {
                 partition: Some(partition),
                 committed: choice < 6,
             },
-            // The answer is late: it asks the same again.
+            // The response is late: it repeats the request.
             waiting => waiting,
         };
         if phase != client.phase || client.asked == 0 {
@@ -218,7 +218,7 @@ impl World {
         let client = &self.clients[message.client];
         let is_init = matches!(message.request, TransactionRequest::InitProducerId(_));
         if fate == 1 || (!client.speaks_v2 && !is_init && message.asked != client.asked) {
-            // Lost. With version 1, what comes late may do harm in Kafka too: KIP-890 is about that.
+            // Lost. With version 1, late requests may do harm in Kafka too: KIP-890 is about that.
             return;
         }
         let ticket = Ticket(self.next_ticket);
@@ -242,7 +242,7 @@ impl World {
         self.queue(effects);
     }
 
-    /// Only the owner of the id gets anything done.
+    /// Only the owner of the id has success.
     fn check_owner(
         &self,
         before: Option<&TransactionLogValue>,
@@ -287,9 +287,9 @@ impl World {
         }
         self.markers.extend(effects.markers);
         for (ticket, reply) in effects.replies {
-            let message = self.tickets.remove(&ticket).expect("each request is answered once");
+            let message = self.tickets.remove(&ticket).expect("each request gets a reply once");
             if !is_faulty || self.random.below(10) > 0 {
-                self.answer(&message, reply);
+                self.respond(&message, reply);
             }
         }
     }
@@ -331,7 +331,7 @@ impl World {
             );
         }
         if self.random.below(8) == 0 {
-            // The coordinator does not learn of it, and asks again only if it dies.
+            // The coordinator does not learn of it, and requests them again only if it dies.
             self.markers.push(markers);
             return;
         }
@@ -343,7 +343,7 @@ impl World {
 
     fn crash(&mut self) {
         for _ in 0..self.random.below(self.pending.len() as u64 + 1) {
-            // Durable, but nobody was told.
+            // Durable, but without a reply.
             for record in self.pending.pop_front().into_iter().flat_map(|effects| effects.records) {
                 self.append(record);
             }
@@ -381,7 +381,7 @@ impl World {
         }
     }
 
-    fn answer(&mut self, message: &Message, reply: TransactionReply) {
+    fn respond(&mut self, message: &Message, reply: TransactionReply) {
         let client = &mut self.clients[message.client];
         if client.asked != message.asked {
             return;
@@ -419,7 +419,7 @@ impl World {
         }
     }
 
-    /// Once nothing goes wrong any more, everything comes to an end.
+    /// Once there are no faults any more, everything comes to an end.
     fn calm_down(&mut self) {
         while !(self.network.is_empty() && self.pending.is_empty() && self.markers.is_empty()) {
             self.deliver(false);
@@ -427,7 +427,7 @@ impl World {
             self.write_markers();
             self.check_rebuilt();
         }
-        assert!(self.tickets.is_empty(), "each request is answered");
+        assert!(self.tickets.is_empty(), "each request gets a reply");
         let state = self
             .value()
             .and_then(|value| TransactionState::from_id(value.transaction_status));
@@ -441,11 +441,11 @@ impl World {
         self.coordinator.snapshot().pop().and_then(|record| record.value)
     }
 
-    /// The coordinator is what its log and what goes there make of one.
+    /// The coordinator equals one loaded from its log and the records in flight.
     fn check_rebuilt(&self) {
         let mut rebuilt = TransactionCoordinator::new(TransactionConfig::default(), 0);
         let pending = self.pending.iter().flat_map(|effects| &effects.records);
-        // Records are whole: the last one of an id says all.
+        // Records are complete: the last one of an id has the whole state.
         if let Some(record) = self.log.iter().chain(pending).next_back() {
             rebuilt.replay(record.clone());
         }
@@ -469,7 +469,7 @@ fn no_history_loses_a_verdict_or_obeys_a_fenced_producer() {
         committed += told.iter().filter(|committed| **committed).count();
         aborted += told.iter().filter(|committed| !**committed).count();
     }
-    // The histories are worth something: transactions come to an end in them, and their clients hear of it.
+    // The histories are worth something: transactions end in them, and their clients learn of it.
     assert!(
         committed > 1_000 && aborted > 1_000,
         "{committed} committed, {aborted} aborted"

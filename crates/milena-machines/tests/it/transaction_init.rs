@@ -1,4 +1,4 @@
-//! Who a producer is, and who it is not any more.
+//! Producer ids and epochs, and fencing.
 
 use milena_machines::transaction::TransactionState;
 use milena_wire::{errors::ErrorCode, messages::InitProducerIdRequest};
@@ -85,7 +85,11 @@ fn a_producer_that_says_who_it_is_gets_the_next_epoch_once() {
     let mut rig = Rig::new();
     let first = rig.init().unwrap();
     assert_eq!(rig.init_as(first), Ok(producer(100, 1)));
-    assert_eq!(rig.init_as(first), Ok(producer(100, 1)), "a retry gets the same answer");
+    assert_eq!(
+        rig.init_as(first),
+        Ok(producer(100, 1)),
+        "a retry gets the same response"
+    );
     assert_eq!(rig.init_as(producer(100, 1)), Ok(producer(100, 2)));
     assert_eq!(rig.init_as(first), Err(ErrorCode::ProducerFenced));
 }
@@ -145,7 +149,11 @@ fn after_the_last_epoch_comes_a_new_producer_id() {
     rig.replay(stored_at(last));
     assert_eq!(rig.init_as(last), Ok(producer(100, 0)));
     assert_eq!(rig.value().previous_producer_id, 55);
-    assert_eq!(rig.init_as(last), Ok(producer(100, 0)), "a retry gets the same answer");
+    assert_eq!(
+        rig.init_as(last),
+        Ok(producer(100, 0)),
+        "a retry gets the same response"
+    );
     assert_eq!(rig.init_as(producer(55, 3)), Err(ErrorCode::ProducerFenced));
     rig.replay(stored_at(last));
     assert_eq!(rig.init(), Ok(producer(101, 0)), "without saying who it was, too");
@@ -153,7 +161,7 @@ fn after_the_last_epoch_comes_a_new_producer_id() {
 }
 
 #[test]
-fn a_retry_that_reached_the_last_epoch_gets_the_same_answer() {
+fn a_retry_that_reached_the_last_epoch_gets_the_same_response() {
     let mut rig = Rig::new();
     let (before, last) = (producer(55, i16::MAX - 2), producer(55, i16::MAX - 1));
     rig.replay(stored_at(before));

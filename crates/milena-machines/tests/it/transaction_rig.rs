@@ -16,7 +16,7 @@ use milena_wire::{
 pub(crate) const ID: &str = "orders";
 pub(crate) const TIMEOUT_MS: i32 = 60_000;
 
-/// Versions of `EndTxn` and `AddPartitionsToTxn` by which clients tell how they end transactions.
+/// Versions of `EndTxn` and `AddPartitionsToTxn` that imply the client's transaction version.
 pub(crate) const END_V1: i16 = 4;
 pub(crate) const END_V2: i16 = 5;
 pub(crate) const ADD_V1: i16 = 3;
@@ -26,10 +26,10 @@ pub(crate) struct Rig {
     pub(crate) coordinator: TransactionCoordinator,
     pub(crate) now_ms: i64,
     log: Vec<(Bytes, Option<Bytes>)>,
-    /// Asked for and not yet written.
+    /// Requested and not yet written.
     pub(crate) markers: Vec<Markers>,
     next_id: i64,
-    /// Whether producer ids are to be had.
+    /// Whether producer ids are available.
     pub(crate) has_ids: bool,
     next_ticket: u64,
 }
@@ -51,7 +51,7 @@ impl Rig {
         }
     }
 
-    /// Sends a request and gives what is answered at once.
+    /// Sends a request and returns the immediate reply.
     pub(crate) fn call(&mut self, version: i16, request: TransactionRequest) -> Option<TransactionReply> {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -68,13 +68,13 @@ impl Rig {
         let effects = self.coordinator.handle_request(&context, request, &mut ids);
         let mut replies = self.apply(effects);
         assert!(replies.len() <= 1);
-        replies.pop().map(|(answered, reply)| {
-            assert_eq!(answered, ticket);
+        replies.pop().map(|(replied, reply)| {
+            assert_eq!(replied, ticket);
             reply
         })
     }
 
-    /// Stores and checks: a coordinator that is made from the log is the one that wrote it.
+    /// Stores and checks: a coordinator loaded from the log equals the one that wrote it.
     pub(crate) fn apply(&mut self, effects: TransactionEffects) -> Vec<(Ticket, TransactionReply)> {
         for record in effects.records {
             let stored = record.encode().unwrap();
@@ -93,7 +93,7 @@ impl Rig {
         self.apply(effects);
     }
 
-    /// Takes in a record that another coordinator wrote.
+    /// Replays a record of another coordinator.
     pub(crate) fn replay(&mut self, value: TransactionLogValue) {
         let transactional_id = ID.into();
         let value = Some(value);
@@ -109,7 +109,7 @@ impl Rig {
         self.log.push((stored.key, stored.value));
     }
 
-    /// Writes all markers that were asked for, and gives the answers that waited for them.
+    /// Writes all requested markers, and returns the replies that waited for them.
     pub(crate) fn write_markers(&mut self) -> Vec<EndTxnResponse> {
         let mut responses = Vec::new();
         for markers in std::mem::take(&mut self.markers) {
@@ -122,7 +122,7 @@ impl Rig {
         responses
     }
 
-    /// Moves the clock and lets what is due happen.
+    /// Moves the clock and handles the timeouts.
     pub(crate) fn pass(&mut self, ms: i64) {
         self.now_ms += ms;
         let (next_id, has_ids) = (&mut self.next_id, self.has_ids);
@@ -142,7 +142,7 @@ impl Rig {
         let Some(TransactionReply::InitProducerId(response)) =
             self.call(version, TransactionRequest::InitProducerId(request))
         else {
-            panic!("an InitProducerId is answered at once");
+            panic!("an InitProducerId gets an immediate reply");
         };
         let producer = ProducerEpoch {
             producer_id: response.producer_id,
@@ -188,7 +188,7 @@ impl Rig {
             verify_only,
         };
         let Some(TransactionReply::AddPartitions(error)) = self.call(version, request) else {
-            panic!("an AddPartitions is answered at once");
+            panic!("an AddPartitions gets an immediate reply");
         };
         error
     }
@@ -202,7 +202,7 @@ impl Rig {
     pub(crate) fn end_error(&mut self, version: i16, producer: ProducerEpoch, committed: bool) -> ErrorCode {
         let response = self
             .end_now(version, producer, committed)
-            .expect("an error is answered at once");
+            .expect("an error gets an immediate reply");
         assert_eq!((response.producer_id, response.producer_epoch), (-1, -1));
         let error = error(response.error_code);
         assert_ne!(error, NoError);
@@ -288,11 +288,11 @@ pub(crate) fn end_request(id: &str, producer: ProducerEpoch, committed: bool) ->
 pub(crate) fn end_response(reply: TransactionReply) -> EndTxnResponse {
     match reply {
         TransactionReply::End(response) => response,
-        other => panic!("not the answer to an end: {other:?}"),
+        other => panic!("not the reply to an end: {other:?}"),
     }
 }
 
-/// A known producer at rest, with an epoch near the end.
+/// A known producer at rest, with an epoch near the last.
 pub(crate) fn stored_at(producer: ProducerEpoch) -> TransactionLogValue {
     TransactionLogValue {
         producer_id: producer.producer_id,

@@ -1,4 +1,4 @@
-//! What time does to transactions, and what those who look see of them.
+//! Timeouts and expiry of transactions, and their description.
 
 use milena_machines::transaction::{
     IdPattern, TransactionConfig, TransactionRecord, TransactionReply, TransactionRequest, TransactionState,
@@ -78,7 +78,7 @@ fn without_an_open_transaction_nothing_is_swept_for() {
 }
 
 #[test]
-fn an_id_that_nobody_uses_is_forgotten_after_a_week() {
+fn an_unused_id_is_removed_after_a_week() {
     for is_ended in [false, true] {
         let mut rig = Rig::new();
         let owner = rig.init().unwrap();

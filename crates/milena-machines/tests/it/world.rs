@@ -1,6 +1,6 @@
 //! A group coordinator with a clock, a log and a mailbox.
 //!
-//! After each event a second coordinator is started from the log, and must answer as the first one does.
+//! After each event a second coordinator is loaded from the log, and must reply like the first.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Hands in a request, and lets no time pass: what is due at once is due when [`Self::settle`] says so.
+    /// Sends a request, and lets no time pass: timeouts that are due happen in [`Self::settle`].
     pub(crate) fn send(&mut self, version: i16, request: GroupRequest) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -91,7 +91,7 @@ impl World {
         self.reply(ticket)
     }
 
-    /// Lets happen what is due now.
+    /// Handles the timeouts that are due.
     pub(crate) fn settle(&mut self) {
         let effects = self.machine.handle_timeout(self.now_ms);
         self.take(effects);
@@ -114,7 +114,7 @@ impl World {
         }
         for (ticket, reply) in effects.replies {
             let twice = self.replies.insert(ticket, reply);
-            assert_eq!(twice, None, "{ticket:?} was answered twice");
+            assert_eq!(twice, None, "{ticket:?} got two replies");
         }
         self.check_log();
     }
@@ -125,7 +125,7 @@ impl World {
         self.check_log();
     }
 
-    /// Changes which topics there are.
+    /// Changes the topics.
     pub(crate) fn set_topics(&mut self, topics: TopicsImage) {
         self.topics = Arc::new(topics);
         let effects = self.machine.set_topics(self.now_ms, self.topics.clone());
@@ -136,7 +136,7 @@ impl World {
         (*self.topics).clone()
     }
 
-    /// The coordinator dies, and another one starts from the log. Whoever waited gets no answer.
+    /// The coordinator dies, and another one is loaded from the log. Waiting requests get no reply.
     pub(crate) fn restart(&mut self) {
         self.restart_with(self.config.clone());
     }
@@ -148,7 +148,7 @@ impl World {
         self.take(effects);
     }
 
-    /// The records of the log from this place on, as they are read from there.
+    /// The records of the log from this position on, as they are read from there.
     pub(crate) fn records_from(&self, place: usize) -> Vec<GroupRecord> {
         let records = self.log.iter().skip(place).filter_map(|entry| match entry {
             Entry::Record(_, stored) => Some(stored),
@@ -184,7 +184,7 @@ impl World {
         machine
     }
 
-    /// What is durable is in the log. Between generations the groups are ahead of it, and only their offsets are.
+    /// Durable state is in the log. Between generations groups are ahead of it, and only their offsets are not.
     fn check_log(&mut self) {
         let mut rebuilt = self.rebuilt();
         let (now_ms, ours) = (self.now_ms, list(&mut self.machine, self.now_ms));
@@ -216,20 +216,20 @@ impl World {
     pub(crate) fn reply(&mut self, ticket: Ticket) -> GroupReply {
         self.replies
             .remove(&ticket)
-            .unwrap_or_else(|| panic!("{ticket:?} has no answer"))
+            .unwrap_or_else(|| panic!("{ticket:?} has no reply"))
     }
 
     pub(crate) fn joined(&mut self, ticket: Ticket) -> JoinGroupResponse {
         match self.reply(ticket) {
             GroupReply::Join(response) => response,
-            other => panic!("not an answer to JoinGroup: {other:?}"),
+            other => panic!("not a reply to JoinGroup: {other:?}"),
         }
     }
 
     pub(crate) fn synced(&mut self, ticket: Ticket) -> SyncGroupResponse {
         match self.reply(ticket) {
             GroupReply::Sync(response) => response,
-            other => panic!("not an answer to SyncGroup: {other:?}"),
+            other => panic!("not a reply to SyncGroup: {other:?}"),
         }
     }
 
@@ -279,7 +279,7 @@ impl World {
         };
         match self.ask(4, GroupRequest::Heartbeat(request)) {
             GroupReply::Heartbeat(response) => code(response.error_code),
-            other => panic!("not an answer to Heartbeat: {other:?}"),
+            other => panic!("not a reply to Heartbeat: {other:?}"),
         }
     }
 
@@ -306,7 +306,7 @@ impl World {
         };
         match self.ask(version, GroupRequest::Leave(request)) {
             GroupReply::Leave(response) => response,
-            other => panic!("not an answer to LeaveGroup: {other:?}"),
+            other => panic!("not a reply to LeaveGroup: {other:?}"),
         }
     }
 
@@ -345,11 +345,11 @@ impl World {
         };
         match self.ask(8, GroupRequest::OffsetFetch { group, require_stable }) {
             GroupReply::OffsetFetch(mut response) => response.topics.remove(0).partitions.remove(0),
-            other => panic!("not an answer to OffsetFetch: {other:?}"),
+            other => panic!("not a reply to OffsetFetch: {other:?}"),
         }
     }
 
-    /// A stable group of the first generation with so many members, the leader first.
+    /// A stable group of the first generation with this number of members, the leader first.
     pub(crate) fn stable(&mut self, group_id: &str, size: usize) -> Vec<String> {
         let members = self.completing(group_id, size);
         self.sync_all(group_id, &members, 1);
@@ -369,7 +369,7 @@ impl World {
         members
     }
 
-    /// All members ask for their assignment, the leader first: each gets `for <member id>`.
+    /// All members send SyncGroup, the leader first: each gets `for <member id>`.
     pub(crate) fn sync_all(&mut self, group_id: &str, members: &[String], generation_id: i32) {
         let mut request = sync(group_id, &members[0], generation_id);
         request.assignments = members.iter().map(|member| assignment(member)).collect();
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// Hears of members again and again, for as long.
+    /// Sends heartbeats for the members until then.
     pub(crate) fn beat_for(&mut self, group_id: &str, members: &[&str], generation_id: i32, duration_ms: i32) {
         let step_ms = SESSION_MS / 2;
         for _ in 0..duration_ms / step_ms {
@@ -431,7 +431,7 @@ pub(crate) fn protocol(name: &str, metadata: Bytes) -> JoinGroupRequestProtocol 
     }
 }
 
-/// What a consumer sends as its metadata: version, topics, user data.
+/// The metadata of a consumer: version, topics, user data.
 pub(crate) fn subscription(topics: &[&str]) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_i16(1);
@@ -483,7 +483,7 @@ fn list(machine: &mut GroupCoordinator, now_ms: i64) -> Vec<ListedGroup> {
     };
     match look(machine, now_ms, request) {
         GroupReply::List(groups) => groups,
-        other => panic!("not an answer to ListGroups: {other:?}"),
+        other => panic!("not a reply to ListGroups: {other:?}"),
     }
 }
 
@@ -491,7 +491,7 @@ fn describe(machine: &mut GroupCoordinator, now_ms: i64, group_id: &str) -> Desc
     let group_id = group_id.into();
     match look(machine, now_ms, GroupRequest::Describe { group_id }) {
         GroupReply::Describe(group) => group,
-        other => panic!("not an answer to DescribeGroups: {other:?}"),
+        other => panic!("not a reply to DescribeGroups: {other:?}"),
     }
 }
 
@@ -508,11 +508,11 @@ fn fetch_all(
     };
     match look(machine, now_ms, GroupRequest::OffsetFetch { group, require_stable }) {
         GroupReply::OffsetFetch(response) => response,
-        other => panic!("not an answer to OffsetFetch: {other:?}"),
+        other => panic!("not a reply to OffsetFetch: {other:?}"),
     }
 }
 
-/// A question that changes nothing.
+/// A request that changes nothing.
 fn look(machine: &mut GroupCoordinator, now_ms: i64, request: GroupRequest) -> GroupReply {
     let context = GroupContext {
         now_ms,
@@ -523,5 +523,5 @@ fn look(machine: &mut GroupCoordinator, now_ms: i64, request: GroupRequest) -> G
     };
     let mut effects = machine.handle_request(&context, request);
     assert!(effects.records.is_empty());
-    effects.replies.pop().expect("an answer").1
+    effects.replies.pop().expect("a reply").1
 }

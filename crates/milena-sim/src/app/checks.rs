@@ -1,4 +1,4 @@
-//! What must hold, whatever goes wrong.
+//! Checks of applications: conditions that hold whatever goes wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,46 +17,47 @@ use super::{
     record::Record,
 };
 
-/// Offsets of one log that are handled one after the other: an assignment, and a key if keys have an order of their own.
+/// Offsets of one log that are handled one after the other: an assignment, and a key if keys have an order of their
+/// own.
 type Lane = (u64, PartitionId, Option<Option<[u8; 1]>>);
 
 #[derive(Debug)]
 pub(super) struct Checks {
     pub(super) failure: Option<String>,
-    /// What is done for good, by log and offset: handled, or acknowledged in another topic.
+    /// Records that are done for good, by log and offset: handled, or acknowledged in another topic.
     settled: BTreeSet<(usize, i64)>,
-    /// What an assignment is done with, and be it in a transaction that has not ended.
+    /// Records that an assignment is done with, also in a transaction that has not ended.
     over: BTreeSet<(u64, PartitionId, i64)>,
-    /// How often the effect of a record was brought about, and how often it was given up.
+    /// The number of effects of a record, and of its dead letters.
     effects: BTreeMap<u64, u32>,
     dead: BTreeMap<u64, u32>,
     lanes: BTreeMap<Lane, Started>,
-    /// What producers have taken, which others need not wait for.
+    /// Records that producers have taken, which others need not wait for.
     taken: BTreeSet<(u64, PartitionId, i64)>,
-    /// What was written for the offsets of a lane, each with the number of the last time.
+    /// The output for the offsets of a lane, each with the number of its last write.
     outputs: BTreeMap<Lane, BTreeMap<i64, u64>>,
-    /// In which calls a record was.
+    /// The calls of a record.
     calls: BTreeMap<(u64, PartitionId, i64), BTreeSet<u64>>,
     last_output: u64,
-    /// When a record may be tried again, and how often it failed in its place.
+    /// The earliest time of a record's next attempt, and the number of its failures.
     waits: BTreeMap<(u64, PartitionId, i64), (i64, u32)>,
-    /// At most once: who began with what.
+    /// At most once: the records that each instance began.
     begun: BTreeMap<(usize, i64), (u64, PartitionId)>,
-    /// Something was taken away by force.
+    /// A partition was lost without a revocation.
     pub(super) forced: bool,
-    /// How often owners of a partition ended, or might have, without giving it back.
+    /// The number of owners of a partition that crashed, or may have.
     deaths: BTreeMap<usize, u32>,
-    /// What the group was told to be handed out alone.
+    /// Records that a commit announced as handed out alone.
     suspects: BTreeSet<(usize, i64)>,
-    /// How many processes a record has ended.
+    /// The number of processes that a record has crashed.
     kills: BTreeMap<u64, u32>,
 }
 
-/// What has begun in a lane.
+/// Records that have begun in a lane.
 #[derive(Debug, Default)]
 struct Started {
     highest: Option<i64>,
-    /// What may not be done, and in which call it began.
+    /// Records that are not done, and the call in which each began.
     open: BTreeMap<i64, u64>,
 }
 
@@ -100,8 +101,7 @@ impl Checks {
         *self.dead.entry(record.id).or_default() += 1;
     }
 
-    /// If keys stay in order through retries: what takes effect for the first time does so after all that its key had
-    /// before it in the main topic.
+    /// If keys stay in order through retries: a first effect follows all earlier records of its key in the main topic.
     fn check_key(&mut self, plan: &Plan, cluster: &Cluster, record: &Record) {
         let in_order = record.key.is_some() || plan.handler().null_key == NullKey::Serial;
         if !plan.is_fencing() || !in_order {
@@ -186,7 +186,7 @@ impl Checks {
         }
     }
 
-    /// A handler failed, and how long that must be waited for.
+    /// A handler failed, with the backoff that must be waited for.
     pub(super) fn failed(&mut self, now: i64, plan: &Plan, run: &Run) {
         let retry = &plan.handler().retry;
         let wait = self.waits.entry((run.life.number, run.id, run.offset)).or_default();
@@ -199,7 +199,7 @@ impl Checks {
         wait.0 = now + plain - plain * i64::from(retry.jitter_percent) / 100 - 1;
     }
 
-    /// Its partition has stopped: when somebody has looked, its waits are short again.
+    /// Its partition was paused: after an operator resumed it, its waits are short again.
     pub(super) fn begins_anew(&mut self, life: Life, id: PartitionId, offset: i64) {
         self.waits.remove(&(life.number, id, offset));
     }
@@ -252,7 +252,7 @@ impl Checks {
         }
     }
 
-    /// At most once: what is committed and was not begun is no more than handlers may have at once.
+    /// At most once: committed records that did not begin are no more than handlers may have at once.
     fn check_ahead(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, offset: i64) {
         let before = cluster.committed[partition].as_ref().map_or(0, |it| it.offset);
         let records = cluster.logs[partition].range(before..offset.max(before));
@@ -266,7 +266,7 @@ impl Checks {
         }
     }
 
-    /// A partition was given back as it should be: the group knows all that was done.
+    /// A partition was revoked in order: the group knows all that was done.
     pub(super) fn released(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, done: &BTreeSet<i64>) {
         let base = Base::new(cluster.committed[partition].as_ref());
         if let Some(offset) = done.iter().find(|offset| !base.tells(**offset)) {
@@ -275,7 +275,7 @@ impl Checks {
         }
     }
 
-    /// Once all has been well for long enough.
+    /// The final check, after a time without faults.
     pub(super) fn settled(&mut self, plan: &Plan, cluster: &Cluster) {
         for partition in 0..plan.partitions {
             for Record { id, .. } in cluster.logs[partition].values() {
@@ -296,7 +296,7 @@ impl Checks {
     }
 }
 
-/// The lane that a call belongs to, if order matters.
+/// The lane of a call, if order matters.
 fn lane_of(plan: &Plan, run: &Run) -> Option<Lane> {
     let handler = plan.handler();
     let key = match (handler.order, run.data.key, handler.null_key) {
@@ -307,7 +307,7 @@ fn lane_of(plan: &Plan, run: &Run) -> Option<Lane> {
     Some((run.life.number, run.id, key))
 }
 
-/// What the group knew when a partition was assigned.
+/// The committed state when a partition was assigned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Base {
     pub(super) offset: i64,
@@ -337,7 +337,7 @@ impl Base {
     }
 }
 
-/// Who may have how many calls while a breaker is careful.
+/// The limits of calls while a breaker is half open.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     pub(super) under_way: BTreeSet<milena_machines::app::RecordId>,

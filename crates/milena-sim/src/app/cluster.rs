@@ -1,4 +1,4 @@
-//! The logs and the group, as simply as can be.
+//! A simple model of the logs and the group.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ pub(super) struct Cluster {
     members: Vec<Life>,
     owners: Vec<Option<Owner>>,
     last_id: u64,
-    /// So many records more may end processes.
+    /// The number of further records that may crash processes.
     killers_left: u32,
-    /// What open transactions have written: nobody reads beyond it before they have ended.
+    /// Records of open transactions: no reader reads beyond them before these have ended.
     reserved: BTreeMap<(usize, i64), Option<[u8; 1]>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     life: Life,
-    /// What the owner calls it, once it has it.
+    /// The owner's id of it, once it has it.
     id: Option<PartitionId>,
     revoking: bool,
 }
@@ -67,7 +67,7 @@ impl Cluster {
         }
     }
 
-    /// Gives its offset.
+    /// Returns its offset.
     pub(super) fn append(&mut self, partition: usize, record: Record) -> i64 {
         let offset = self.ends[partition];
         self.logs[partition].insert(offset, record);
@@ -75,7 +75,7 @@ impl Cluster {
         offset
     }
 
-    /// A place for a record of a transaction that is open.
+    /// Reserves an offset for a record of an open transaction.
     pub(super) fn reserve(&mut self, partition: usize, key: Option<[u8; 1]>) -> i64 {
         let offset = self.ends[partition];
         self.ends[partition] += 1;
@@ -83,7 +83,7 @@ impl Cluster {
         offset
     }
 
-    /// That transaction has ended, and the record counts or does not.
+    /// Ends that transaction: the record counts or does not.
     pub(super) fn end_reserved(&mut self, partition: usize, offset: i64, record: Option<Record>) {
         self.reserved.remove(&(partition, offset));
         if let Some(record) = record {
@@ -100,18 +100,18 @@ impl Cluster {
         self.members.push(life);
     }
 
-    /// It wants nothing any more, and gives back what it has.
+    /// It leaves, and gives back its partitions.
     pub(super) fn leave(&mut self, life: Life) {
         self.members.retain(|member| *member != life);
     }
 
-    /// It is no member any more, and has nothing.
+    /// It is no member any more, and owns nothing.
     pub(super) fn expire(&mut self, life: Life) {
         self.members.retain(|member| *member != life);
         self.release_all(life);
     }
 
-    /// It stays a member, but what it has is taken.
+    /// It stays a member, but loses its partitions.
     pub(super) fn expel(&mut self, life: Life) -> Vec<usize> {
         self.release_all(life)
     }
@@ -143,14 +143,14 @@ impl Cluster {
         }
     }
 
-    /// What an owner has, known to it or not.
+    /// The partitions of an owner, known to it or not.
     pub(super) fn owned_by(&self, life: Life) -> impl Iterator<Item = usize> {
         let owners = self.owners.iter().enumerate();
         let owned = owners.filter(move |(_, owner)| owner.is_some_and(|owner| owner.life == life));
         owned.map(|(partition, _)| partition)
     }
 
-    /// Whether an owner has a partition and is not asked to give it back.
+    /// Whether an owner has a partition that is not being revoked.
     pub(super) fn keeps(&self, life: Life, partition: usize) -> bool {
         self.owners[partition].is_some_and(|owner| owner.life == life && !owner.revoking)
     }
@@ -181,7 +181,7 @@ impl Cluster {
         steps
     }
 
-    /// Up to `max` records from an offset on, and where to go on.
+    /// Up to `max` records from an offset on, and the next offset.
     pub(super) fn read(&self, partition: usize, from: i64, max: usize) -> (Vec<(i64, Record)>, i64) {
         let end = self
             .reserved_in(partition)
@@ -201,7 +201,7 @@ impl Cluster {
         (records, next)
     }
 
-    /// Everything that was written is committed.
+    /// Whether everything that was written is committed.
     pub(super) fn check_settled(&self, plan: &Plan) -> Result<(), String> {
         for (partition, committed) in self.committed.iter().enumerate() {
             let end = self.ends[partition];

@@ -1,4 +1,4 @@
-//! An instance of the application: the real machine, and a driver that does what it says.
+//! An instance of the application: the real machine, and a driver that carries out its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ mod whole;
 
 pub(super) use arrives::{apply, commit_arrives, held_record, write};
 
-/// A handler that ends its process does not end itself.
+/// A handler that crashes its process does not end by itself.
 const NEVER_MS: i64 = 1_000_000_000;
 
 #[derive(Debug, Default)]
@@ -35,15 +35,15 @@ pub(super) struct Instance {
     pub(super) life: Option<Life>,
     pub(super) work: Option<Scheduler<Records>>,
     pub(super) held: BTreeMap<usize, Held>,
-    /// What is in a handler.
+    /// Records in handlers.
     runs: BTreeMap<RecordId, Run>,
-    /// And what is there as a whole.
+    /// Runs that were handed out whole.
     wholes: BTreeMap<RecordId, Vec<Run>>,
-    /// What is being published, and where it comes from.
+    /// Records being published, and their origins.
     pub(super) publishing: BTreeMap<RecordId, Run>,
-    /// What is acknowledged, and not done before others are.
+    /// Records that are acknowledged, and not done before others are.
     acked: BTreeMap<RecordId, Run>,
-    /// Records that have asked for time.
+    /// Records that requested more time.
     asked: BTreeSet<u64>,
     in_flight: usize,
     last_call: u64,
@@ -54,7 +54,7 @@ pub(super) struct Instance {
     mistakes: mistakes::Memory,
 }
 
-/// A partition that it has.
+/// An owned partition.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) id: PartitionId,
@@ -62,10 +62,10 @@ pub(super) struct Held {
     paused: bool,
     fetching: bool,
     base: Base,
-    /// What it has done.
+    /// The records that it has done.
     pub(super) done: BTreeSet<i64>,
     highest_seen: i64,
-    /// Not all that happened to it was graceful.
+    /// It was not always stopped in order.
     pub(super) unclean: bool,
     /// The last commit is not acknowledged.
     pub(super) unacked: bool,
@@ -81,7 +81,7 @@ pub(super) struct Run {
     pub(super) offset: i64,
     pub(super) attempt: u32,
     pub(super) data: Record,
-    /// What was handed out together has the same number.
+    /// Records that were handed out together have the same number.
     pub(super) call: u64,
     pub(super) base: Option<Base>,
 }
@@ -107,7 +107,7 @@ pub(super) struct Publishing {
 pub(super) struct Commit {
     source: SourceId,
     offsets: Vec<(usize, CommitOffset)>,
-    /// It is said to have succeeded, and is not even sent.
+    /// It is reported as a success, and was not even sent.
     is_late: bool,
 }
 
@@ -130,7 +130,7 @@ impl Instance {
         }
     }
 
-    /// Ends as it should, and comes back.
+    /// Stops in order, and comes back.
     pub(super) fn stop(&mut self, world: &mut World, again_ms: i64) {
         let (Some(work), Some(life)) = (&mut self.work, self.life) else {
             return;
@@ -197,7 +197,7 @@ impl Instance {
         }
     }
 
-    /// A partition is gone without a word.
+    /// A partition is lost.
     pub(super) fn lose(&mut self, world: &mut World, partition: usize) {
         if let (Some(work), Some(held)) = (&mut self.work, self.held.remove(&partition)) {
             work.handle_lost(world.queue.now(), &[held.id]);
@@ -252,7 +252,7 @@ impl Instance {
         }
     }
 
-    /// Reads what is not paused.
+    /// Polls the partitions that are not paused.
     fn poll(&mut self, world: &mut World, life: Life) {
         let is_quiet = world.is_quiet();
         let wait_ms = if is_quiet {
@@ -409,7 +409,7 @@ impl Instance {
         self.settle_acked(world);
     }
 
-    /// Does what the machine says, until it says nothing.
+    /// Carries out the machine's actions until there are none.
     pub(super) fn pump(&mut self, world: &mut World) {
         let now = world.queue.now();
         let mut dispatched = vec![];
@@ -568,7 +568,7 @@ impl Instance {
         }
     }
 
-    /// What does not move has a cause that is one.
+    /// Partitions without progress must have a valid reason.
     fn check_stall(&self, world: &mut World, why: StallReason) {
         let handler = world.plan.handler();
         let has_limit = handler.concurrency.is_some()
@@ -579,7 +579,7 @@ impl Instance {
         let barrier = world.plan.config.delivery == Delivery::ExactlyOnce;
         match why {
             StallReason::Idle => world.checks.fail("a stall has no cause".to_owned()),
-            // Those that were busy may have been called off in the same moment.
+            // Busy ones may have been cancelled in the same moment.
             StallReason::WaitsForHandler
                 if !is_busy && !barrier && world.plan.config.when_stalled == WhenStalled::Report =>
             {
@@ -639,7 +639,7 @@ impl Instance {
         }
         let twice_allowed = world.plan.config.delivery == Delivery::AtLeastOnce;
         if twice_allowed && world.random.below(12) == 0 {
-            // It is written, but nobody hears of it.
+            // It is written, but without an acknowledgement.
             write(world, &run, what);
             if what == Publish::Output {
                 world.checks.wrote(&world.plan, &run);

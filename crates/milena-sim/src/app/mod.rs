@@ -1,5 +1,5 @@
-//! Applications that read a topic together: the real machine of each, and a simple model of the group, of the logs and of
-//! the handlers.
+//! Applications that read a topic together: the real machine of each, and a simple model of the group, of the logs and
+//! of the handlers.
 
 mod checks;
 mod cluster;
@@ -21,20 +21,20 @@ use cluster::Cluster;
 use driver::Instance;
 use plan::Plan;
 
-/// What can happen.
+/// Events of a run.
 #[derive(Debug, Clone)]
 enum Event {
     /// An instance starts.
     Start(usize),
     /// A timer of its machine.
     Wake(Life),
-    /// It reads.
+    /// It polls.
     Poll(Life),
     /// Records that it has read reach its application.
     Arrive(Life, driver::Fetched),
     HandlerEnds(Life, driver::Run),
     RunEnds(Life, RecordId),
-    /// A record that a handler has ends the process.
+    /// A record crashes the process of its handler.
     Kills(Life, RecordId),
     Published(Life, driver::Publishing),
     CommitArrives(Life, driver::Commit),
@@ -42,13 +42,13 @@ enum Event {
     /// The window of its transaction is over.
     Window(Life),
     TransactionEnds(Life, transaction::Ending),
-    /// It hears what the group of the held topic has committed.
+    /// It gets the committed offset of the group of the held-keys topic.
     HeldAnswered(Life, Vec<milena_machines::app::PartitionId>),
-    /// It hears that its partitions are gone.
+    /// It learns that its partitions are lost.
     HearsLoss(Life, Vec<usize>),
     /// Its session is over.
     Expires(Life),
-    /// Somebody looks at partitions that stand still.
+    /// An operator checks partitions that are paused.
     Operator(Life),
     Produce,
     Fault(Fault),
@@ -65,9 +65,9 @@ struct Life {
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Crash(usize),
-    /// It ends as it should, and comes back.
+    /// It stops in order, and comes back.
     Stop(usize),
-    /// The group takes all its partitions away without asking.
+    /// The group takes all its partitions without a revocation.
     Expel(usize),
     Dependency {
         fails: bool,
@@ -80,7 +80,7 @@ enum Fault {
     },
 }
 
-/// What everybody lives in.
+/// The shared state of a run.
 #[derive(Debug)]
 struct World {
     queue: Queue<Event>,
@@ -100,7 +100,7 @@ impl World {
         self.history.note(self.queue.now(), line);
     }
 
-    /// Nothing is written any more and nothing goes wrong: time may pass in larger steps.
+    /// Whether all writes and faults are over: time may pass in larger steps.
     fn is_quiet(&self) -> bool {
         self.queue.now() > START_MS + self.plan.faults_ms + 2_000
     }
@@ -194,7 +194,7 @@ impl Apps {
         if let Event::Expires(_) = event {
             return world.cluster.expire(life);
         }
-        // A commit that has left reaches the group whatever becomes of who sent it.
+        // A commit that was sent reaches the group whatever becomes of its sender.
         if let Event::CommitArrives(_, commit) = event {
             if commit.is_lost_with_its_sender() && !is_alive(&self.instances) {
                 return;
@@ -281,7 +281,7 @@ impl Apps {
         }
     }
 
-    /// The group gives partitions to members, and asks for those that are to be somebody else's.
+    /// The group assigns partitions to members, and revokes those that are to move.
     fn rebalance(&mut self) {
         let world = &mut self.world;
         for step in world.cluster.rebalance() {

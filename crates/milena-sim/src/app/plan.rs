@@ -1,4 +1,4 @@
-//! What a seed decides beforehand.
+//! Decisions of a seed before the run.
 
 use milena_machines::{
     Random,
@@ -18,13 +18,13 @@ pub(super) struct Plan {
     pub(super) config: SchedulerConfig,
     pub(super) instances: usize,
     pub(super) partitions: usize,
-    /// So many records an instance runs at once at most.
+    /// The limit of concurrent records of an instance.
     pub(super) in_flight_max: usize,
-    /// How many records end the process of whoever handles them.
+    /// The number of records that crash the process of their handler.
     pub(super) killers: u32,
-    /// Whether handlers write something.
+    /// Whether handlers emit records.
     pub(super) emits: bool,
-    /// The longest that a handler takes, now and then.
+    /// The longest time of a handler, now and then.
     pub(super) slow_ms: u64,
     pub(super) produce_ms: i64,
     pub(super) faults_ms: i64,
@@ -58,7 +58,7 @@ impl Plan {
             slow_ms: if random.below(4) == 0 { 9_000 } else { 400 },
             produce_ms,
             faults_ms,
-            // Each of them ends several processes, and it takes a while until the next begin.
+            // Each of them crashes several processes, and it takes a while until the next begin.
             end_ms: faults_ms + 120_000 + i64::from(killers) * 60_000,
         }
     }
@@ -71,7 +71,7 @@ impl Plan {
         &self.handler().retry.delays_ms
     }
 
-    /// All topics have as many partitions as the main one; after it come the retry topics, or the one for what is held.
+    /// All topics have as many partitions as the main one; after it come the retry topics, or the held-keys topic.
     pub(super) fn logs(&self) -> usize {
         let topics = if self.is_fencing() { 1 } else { self.tiers().len() };
         self.partitions * (1 + topics)
@@ -82,12 +82,12 @@ impl Plan {
         self.handler().retry.ordering == RetryOrdering::HoldKey
     }
 
-    /// The partition with what is held for a main one.
+    /// The held-keys partition of a main one.
     pub(super) fn held_of(&self, partition: usize) -> Option<usize> {
         (self.is_fencing() && partition < self.partitions).then_some(self.partitions + partition)
     }
 
-    /// At most once: how many records may be committed and not done.
+    /// At most once: the limit of records that are committed and not done.
     pub(super) fn ahead_max(&self) -> usize {
         let concurrency = self.handler().concurrency;
         concurrency.unwrap_or(self.config.commit.ahead_records) as usize
@@ -108,7 +108,7 @@ fn config(random: &mut Random, delivery: Delivery) -> SchedulerConfig {
         ..BreakerConfig::default()
     }];
     let batch = (random.below(4) == 0).then_some(BatchConfig { size: 4, linger_ms: 30 });
-    // Without limits, runs of records go to handlers as a whole.
+    // Without limits, runs of records are handed out whole.
     let is_plain = random.below(3) == 0;
     let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];
     let is_fencing = order == Order::Key && tiers > 0 && random.below(2) == 0;
@@ -198,7 +198,7 @@ fn limits(random: &mut Random) -> Limits {
 }
 
 impl Apps {
-    /// Plans what happens whatever else does.
+    /// Plans the events that happen in any case.
     pub(super) fn schedule(&mut self) {
         let world = &mut self.world;
         let (produce_ms, faults_ms, instances) = (world.plan.produce_ms, world.plan.faults_ms, world.plan.instances);

@@ -1,4 +1,4 @@
-//! Records and what handlers make of them.
+//! Records, and the behaviour of their handlers.
 
 use milena_machines::{
     Random,
@@ -17,20 +17,20 @@ pub(super) struct Record {
     pub(super) retry: Option<RetryInfo>,
 }
 
-/// What its handler does.
+/// The behaviour of its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nature {
     Good,
-    /// So often it fails, by an error or a panic.
+    /// The number of failures, by an error or a panic.
     Fails(u32),
     Poison,
-    /// It never goes well.
+    /// It never succeeds.
     Hopeless,
     /// It needs the dependency.
     Dependent,
-    /// It asks for a little time, once.
+    /// It requests a little time, once.
     Later,
-    /// It ends the process, each time.
+    /// It crashes the process, each time.
     Kills,
 }
 
@@ -78,7 +78,7 @@ impl Record {
         }
     }
 
-    /// How an attempt of its handler ends.
+    /// The result of an attempt of its handler.
     pub(super) fn outcome(&self, attempt: u32, calls: u32, dependency_fails: bool, emits: bool) -> Outcome {
         let good = if emits { Outcome::Emit } else { Outcome::Done };
         match self.nature {

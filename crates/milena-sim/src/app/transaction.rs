@@ -1,4 +1,4 @@
-//! Exactly once: what handlers write and how far partitions are, in one transaction.
+//! Exactly once: output of handlers and offsets of partitions, in one transaction.
 
 use milena_machines::app::{CommitOffset, Publish, PublishResult, RecordId};
 
@@ -8,18 +8,18 @@ use super::{
 };
 use crate::Mutation;
 
-/// What is written and not committed.
+/// Writes that are not committed.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     writes: Vec<Write>,
 }
 
-/// Something that a transaction writes.
+/// A write of a transaction.
 #[derive(Debug, Clone)]
 struct Write {
     run: Run,
     what: Publish,
-    /// Where it is, if somebody must know before the end.
+    /// Its offset, if it must be known before the end.
     place: Option<(usize, i64)>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Ending {
     offsets: Vec<(usize, CommitOffset)>,
     writes: Vec<Write>,
     pub(super) committed: bool,
-    /// It is on its way back.
+    /// Its acknowledgement is in flight.
     pub(super) answered: bool,
 }
 

@@ -17,7 +17,7 @@ use milena_wire::{
     },
 };
 
-use super::{Broker, BrokerSettings, Held, LogId};
+use super::{Broker, BrokerSettings, Deferred, LogId};
 use crate::{
     Mutation,
     clients::{ClientId, Reply},
@@ -29,9 +29,9 @@ use crate::{
 pub(super) struct Groups {
     machine: GroupCoordinator,
     settings: BrokerSettings,
-    /// What the machine knew when its process ended.
+    /// The state of the machine when its process ended.
     picture: Option<Picture>,
-    /// For one of the bugs: what each member was last told to own.
+    /// For one of the bugs: the last assignment of each member.
     told: BTreeMap<ByteString, Assignment>,
 }
 
@@ -63,7 +63,7 @@ impl Groups {
         self.machine.replay_marker(producer, committed);
     }
 
-    /// A machine that has read the log and nothing else.
+    /// A machine that was loaded from the log.
     fn replayed(&self, world: &World, journal: &Journal, seed: u64) -> Result<GroupCoordinator, String> {
         let mut machine = Self::new(&self.settings, world, seed).machine;
         let mutation = self.settings.mutation;
@@ -93,7 +93,7 @@ impl Groups {
         self.picture = None;
     }
 
-    /// Compares the picture with what a machine knows that has read the log.
+    /// Compares the state with that of a machine loaded from the log.
     pub(super) fn check_picture(&mut self, world: &mut World, journal: &Journal, now: i64) {
         let Some(before) = self.picture.take() else { return };
         match self.replayed(world, journal, 0) {
@@ -102,7 +102,7 @@ impl Groups {
         }
     }
 
-    /// The machine's answer, or that of one of the bugs.
+    /// The reply of the machine, or of one of the bugs.
     fn handle(&mut self, context: &GroupContext, mut request: GroupRequest) -> GroupEffects {
         match (self.settings.mutation, &mut request) {
             (Some(Mutation::ForgetHeartbeats), GroupRequest::Heartbeat(_)) if !context.ticket.0.is_multiple_of(4) => {
@@ -118,7 +118,7 @@ impl Groups {
                     .get(&heartbeat.member_id)
                     .filter(|_| heartbeat.member_epoch > 0)
                 {
-                    heartbeat.topic_partitions = Some(owned_as_told(told));
+                    heartbeat.topic_partitions = Some(owned_as_assigned(told));
                 }
             }
             _ => {}
@@ -127,7 +127,7 @@ impl Groups {
         match self.settings.mutation {
             Some(Mutation::AcceptStaleCommits) => self.accept_commit(context, &request, &mut effects),
             Some(Mutation::OldStaticMembersSucceed) => forgive_static_members(&mut effects),
-            Some(Mutation::ReleaseBeforeRevoked) => self.remember_told(&request, &effects),
+            Some(Mutation::ReleaseBeforeRevoked) => self.note_assignment(&request, &effects),
             Some(Mutation::LoseLastRecord) if effects.records.len() > 1 => {
                 effects.records.pop();
             }
@@ -136,7 +136,7 @@ impl Groups {
         effects
     }
 
-    fn remember_told(&mut self, request: &GroupRequest, effects: &GroupEffects) {
+    fn note_assignment(&mut self, request: &GroupRequest, effects: &GroupEffects) {
         let GroupRequest::ConsumerHeartbeat(request) = request else {
             return;
         };
@@ -234,24 +234,24 @@ impl Broker {
             {
                 world.checks.owners.begun(world.queue.now(), response.generation_id);
             }
-            self.hold(&LogId::Groups, Held::Reply(ticket, Reply::Group(reply)));
+            self.defer(&LogId::Groups, Deferred::Reply(ticket, Reply::Group(reply)));
         }
     }
 
-    /// The machine is ahead of its log: only the log counts. Whoever waits for an answer hears nothing.
+    /// The machine is ahead of its log: only the log counts. Waiting requests get no response.
     fn rebuild_groups(&mut self, world: &mut World) {
-        let held = self.held.iter().filter_map(|(_, _, held)| match held {
-            Held::Reply(ticket, _) | Held::Write(ticket, _) => Some(*ticket),
-            Held::Markers(_) | Held::MarkerDurable(_) => None,
+        let waiting = self.deferred.iter().filter_map(|(_, _, effect)| match effect {
+            Deferred::Reply(ticket, _) | Deferred::Write(ticket, _) => Some(*ticket),
+            Deferred::Markers(_) | Deferred::MarkerDurable(_) => None,
         });
-        let held: BTreeSet<Ticket> = held.collect();
+        let waiting: BTreeSet<Ticket> = waiting.collect();
         self.tickets
-            .retain(|ticket, (_, _, is_group)| !*is_group || held.contains(ticket));
+            .retain(|ticket, (_, _, is_group)| !*is_group || waiting.contains(ticket));
         self.groups.forget_picture();
         self.load_groups(world);
     }
 
-    /// What is committed for a group when all is over.
+    /// The committed offsets of a group at the end.
     pub(crate) fn committed_offsets(&mut self, world: &World, group_id: &'static str) -> BTreeMap<TopicPartition, i64> {
         let group = OffsetFetchRequestGroup {
             group_id: group_id.into(),
@@ -271,18 +271,18 @@ impl Broker {
             };
             for topic in group.topics {
                 offsets.extend(topic.partitions.into_iter().map(|partition| {
-                    let place = TopicPartition {
+                    let topic_partition = TopicPartition {
                         topic: topic.name.clone(),
                         partition: partition.partition_index,
                     };
-                    (place, partition.committed_offset)
+                    (topic_partition, partition.committed_offset)
                 }));
             }
         }
         offsets
     }
 
-    /// In the coordinator's own eyes, too, a partition has one owner.
+    /// In the coordinator's state, too, a partition has one owner.
     fn check_assignment(&mut self, world: &mut World, group_id: ByteString) {
         let request = GroupRequest::ConsumerDescribe { group_id };
         let effects = self.groups.machine.handle_request(&observer(self.now(world)), request);
@@ -294,11 +294,11 @@ impl Broker {
             for member in &group.members {
                 for topic in &member.assignment.topic_partitions {
                     for partition in &topic.partitions {
-                        let place = (topic.topic_name.clone(), *partition);
-                        if let Some(other) = owners.insert(place, &member.member_id) {
+                        let topic_partition = (topic.topic_name.clone(), *partition);
+                        if let Some(other) = owners.insert(topic_partition, &member.member_id) {
                             let (name, other, member) = (&topic.topic_name, other.clone(), &member.member_id);
                             world.checks.fail(format!(
-                                "the coordinator says that {name}-{partition} belongs to {other} and to {member}"
+                                "the coordinator assigns {name}-{partition} to {other} and to {member}"
                             ));
                         }
                     }
@@ -308,7 +308,7 @@ impl Broker {
     }
 }
 
-/// One who only looks.
+/// The context of a client that only describes.
 fn observer(now_ms: i64) -> GroupContext {
     GroupContext {
         now_ms,
@@ -319,7 +319,7 @@ fn observer(now_ms: i64) -> GroupContext {
     }
 }
 
-/// All that a machine tells about groups and must know again after a start.
+/// The state of groups that a machine must have again after a start.
 fn picture(machine: &mut GroupCoordinator, now: i64) -> Picture {
     let context = observer(now);
     let (states, types) = (vec![], vec![]);
@@ -344,7 +344,7 @@ fn picture(machine: &mut GroupCoordinator, now: i64) -> Picture {
         let describe = GroupRequest::Describe {
             group_id: group_id.clone(),
         };
-        // A rebalance is nothing durable: the group goes back to before it.
+        // A rebalance is not durable: the group falls back to the state before it.
         let is_durable = |reply: &GroupReply| match reply {
             GroupReply::Describe(group) => group.group_state == "Stable",
             _ => false,
@@ -372,7 +372,7 @@ fn compare(world: &mut World, before: &Picture, after: &Picture) {
         let about = group_of(reply);
         let instead: Vec<&GroupReply> = after.iter().filter(|other| group_of(other) == about).collect();
         world.checks.fail(format!(
-            "before the end the coordinator said {reply:?}, its log says {instead:?}"
+            "before the end the coordinator replied {reply:?}, its log says {instead:?}"
         ));
     }
 }
@@ -386,7 +386,7 @@ fn group_of(reply: &GroupReply) -> (u8, Option<&ByteString>) {
     }
 }
 
-fn owned_as_told(told: &Assignment) -> Vec<TopicPartitions> {
+fn owned_as_assigned(told: &Assignment) -> Vec<TopicPartitions> {
     let topics = told.topic_partitions.iter().map(|topic| TopicPartitions {
         topic_id: topic.topic_id,
         partitions: topic.partitions.clone(),

@@ -1,4 +1,4 @@
-//! The broker around the machines: it appends what they say, waits until that is durable, and answers then.
+//! The broker around the machines: it appends their records, waits until these are durable, and then sends the replies.
 
 mod groups;
 mod transactions;
@@ -29,7 +29,7 @@ pub(crate) struct BrokerSettings {
     pub(crate) fsync: bool,
     /// The log whose syncs take long.
     pub(crate) slow_log: Option<LogId>,
-    /// How many of a thousand appends fail while there are faults.
+    /// The probability of a failed append while there are faults, per mille.
     pub(crate) append_failures: u64,
     /// Batches with more records are refused.
     pub(crate) batch_records_max: usize,
@@ -43,17 +43,17 @@ pub(crate) struct Broker {
     logs: BTreeMap<LogId, Journal>,
     groups: Groups,
     transactions: Transactions,
-    /// What leaves when a log is durable up to there.
-    held: Vec<(LogId, usize, Held)>,
-    /// Whose requests they are, and whether a group's machine may keep them waiting.
+    /// Effects that wait until a log is durable up to an offset.
+    deferred: Vec<(LogId, usize, Deferred)>,
+    /// The clients of open requests, and whether a group's machine may keep them waiting.
     tickets: BTreeMap<Ticket, (ClientId, CallId, bool)>,
     last_ticket: u64,
-    /// Grows with every start: what was planned for an earlier one does not happen.
+    /// Incremented with every start: events of an earlier one are dropped.
     incarnation: u64,
     is_up: bool,
-    /// How far its clock is ahead of the true one.
+    /// The difference of its clock to the true time.
     skew_ms: i64,
-    /// When it is to look at the machines' deadlines.
+    /// The time of the next check of the machines' deadlines.
     alarm: Option<i64>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum LogId {
 }
 
 #[derive(Debug, Clone)]
-enum Held {
+enum Deferred {
     Reply(Ticket, Reply),
     /// Markers to write.
     Markers(Markers),
@@ -86,7 +86,7 @@ impl Broker {
             transactions: Transactions::new(0),
             settings,
             logs: BTreeMap::new(),
-            held: vec![],
+            deferred: vec![],
             tickets: BTreeMap::new(),
             last_ticket: 0,
             incarnation: 0,
@@ -130,26 +130,28 @@ impl Broker {
         }
     }
 
-    /// Keeps `what` until all that is now in `log` is durable. An answer without records of its own waits as well: it may
-    /// tell of records that are not durable yet.
-    fn hold(&mut self, log: &LogId, what: Held) {
-        let is_early = self.settings.mutation == Some(Mutation::ReplyBeforeDurable) && matches!(what, Held::Reply(..));
+    /// Defers an effect until all that is now in `log` is durable. A reply without records of its own waits as well: it
+    /// may depend on records that are not durable yet.
+    fn defer(&mut self, log: &LogId, effect: Deferred) {
+        let is_early =
+            self.settings.mutation == Some(Mutation::ReplyBeforeDurable) && matches!(effect, Deferred::Reply(..));
         let end = if is_early { 0 } else { self.log(log).end() };
-        self.held.push((log.clone(), end, what));
+        self.deferred.push((log.clone(), end, effect));
     }
 
-    /// Lets go what waited for what is durable by now.
+    /// Carries out the deferred effects whose log is durable.
     fn release(&mut self, world: &mut World) {
         loop {
-            let is_free = |(log, end, _): &(LogId, usize, Held)| self.logs.get(log).map_or(0, Journal::durable) >= *end;
-            let Some(place) = self.held.iter().position(is_free) else {
+            let is_free =
+                |(log, end, _): &(LogId, usize, Deferred)| self.logs.get(log).map_or(0, Journal::durable) >= *end;
+            let Some(topic_partition) = self.deferred.iter().position(is_free) else {
                 break;
             };
-            match self.held.remove(place).2 {
-                Held::Reply(ticket, reply) => self.answer(world, ticket, reply),
-                Held::Markers(markers) => self.write_markers(world, &markers),
-                Held::MarkerDurable(key) => self.marker_durable(world, &key),
-                Held::Write(ticket, write) => self.write(world, ticket, write),
+            match self.deferred.remove(topic_partition).2 {
+                Deferred::Reply(ticket, reply) => self.reply(world, ticket, reply),
+                Deferred::Markers(markers) => self.write_markers(world, &markers),
+                Deferred::MarkerDurable(key) => self.marker_durable(world, &key),
+                Deferred::Write(ticket, write) => self.write(world, ticket, write),
             }
         }
         if self.is_up {
@@ -157,16 +159,16 @@ impl Broker {
         }
     }
 
-    fn answer(&mut self, world: &mut World, ticket: Ticket, reply: Reply) {
+    fn reply(&mut self, world: &mut World, ticket: Ticket, reply: Reply) {
         let Some((to, call, _)) = self.tickets.remove(&ticket) else {
             return world
                 .checks
-                .fail(format!("{ticket:?} was answered twice, or never asked: {reply:?}"));
+                .fail(format!("{ticket:?} got two replies, or was never used: {reply:?}"));
         };
-        world.note(|| format!("broker answers {call} of client {to}: {reply:?}"));
-        for delay in world.network.answer_delays(&mut world.random) {
+        world.note(|| format!("broker replies to {call} of client {to}: {reply:?}"));
+        for delay in world.network.reply_delays(&mut world.random) {
             let reply = reply.clone();
-            world.queue.after(delay, Event::Answer { to, call, reply });
+            world.queue.after(delay, Event::Reply { to, call, reply });
         }
     }
 
@@ -204,7 +206,7 @@ impl Broker {
     pub(crate) fn arrive(&mut self, world: &mut World, from: ClientId, call: CallId, request: Request) {
         if !self.is_up {
             let delay = 1 + world.random.below(100) as i64;
-            return world.queue.after(delay, Event::Unanswered { client: from, call });
+            return world.queue.after(delay, Event::NoReply { client: from, call });
         }
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
@@ -247,7 +249,7 @@ impl Broker {
         }
     }
 
-    /// The process ends, and with the power off the computer too. It starts again after a while.
+    /// The process ends, and with a power cut the computer too. It starts again after a while.
     pub(crate) fn crash(&mut self, world: &mut World, power_cut: bool) {
         if !self.is_up {
             return;
@@ -263,11 +265,11 @@ impl Broker {
         self.is_up = false;
         self.incarnation += 1;
         self.alarm = None;
-        self.held.clear();
+        self.deferred.clear();
         // Their connections break.
         for (client, call, _) in std::mem::take(&mut self.tickets).into_values() {
             let delay = 1 + world.random.below(100) as i64;
-            world.queue.after(delay, Event::Unanswered { client, call });
+            world.queue.after(delay, Event::NoReply { client, call });
         }
         let incarnation = self.incarnation;
         let delay = 1 + world.random.below(3_000) as i64;
@@ -280,7 +282,7 @@ impl Broker {
         }
     }
 
-    /// Starts from the logs. What was found there is synced first: otherwise a power cut could still take it away.
+    /// Starts from the logs. Their content is synced first: otherwise a power cut could still take it away.
     fn start(&mut self, world: &mut World) {
         world.note(|| "the broker starts".to_owned());
         self.is_up = true;
@@ -295,7 +297,7 @@ impl Broker {
         self.release(world);
     }
 
-    /// When all is quiet: what the machines know is what their logs say.
+    /// The final check: the state of the machines equals that of their logs.
     pub(crate) fn check_logs(&mut self, world: &mut World) {
         self.groups.take_picture(self.now(world));
         let now = self.now(world);

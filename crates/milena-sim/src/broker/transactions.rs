@@ -21,7 +21,7 @@ use milena_wire::{
     records::{Attributes, BatchHeader, ControlRecord},
 };
 
-use super::{Broker, Held, LogId};
+use super::{Broker, Deferred, LogId};
 use crate::{
     Mutation,
     checks::PartitionRead,
@@ -30,26 +30,26 @@ use crate::{
     simulation::World,
 };
 
-/// The partition of `__consumer_offsets` that all groups are in.
+/// The partition of `__consumer_offsets` of all groups.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const DATA_TOPIC: &str = "data";
 
-/// What is asked of the coordinator before a client's records are appended.
+/// The request to the coordinator before a client's records are appended.
 const ADD_VERSION: i16 = 5;
 
 #[derive(Debug)]
 pub(super) struct Transactions {
     machine: TransactionCoordinator,
-    /// What the partitions know of producers.
+    /// The producer state of the partitions.
     producers: BTreeMap<LogId, Producers>,
     next_offsets: BTreeMap<LogId, i64>,
     last_producer_id: i64,
-    /// Markers that are written and not yet durable: how many of each transaction.
+    /// Markers that are written and not yet durable: the number for each transaction.
     undurable: BTreeMap<(ByteString, ProducerEpoch), usize>,
     picture: Option<Vec<TransactionRecord>>,
 }
 
-/// What waits until the coordinator's log is durable.
+/// Writes that wait until the coordinator's log is durable.
 #[derive(Debug, Clone)]
 pub(super) enum Write {
     Produce(Produce),
@@ -104,7 +104,7 @@ impl Transactions {
         }
     }
 
-    /// Takes in what a partition has; also after a start.
+    /// Replays the content of a partition; also after a start.
     fn note(&mut self, log: &LogId, entry: &Entry) {
         match entry {
             Entry::Data {
@@ -266,14 +266,14 @@ impl Broker {
             }
         }
         for markers in markers {
-            self.hold(&LogId::Transactions, Held::Markers(markers));
+            self.defer(&LogId::Transactions, Deferred::Markers(markers));
         }
         for (ticket, reply) in replies {
-            self.hold(&LogId::Transactions, Held::Reply(ticket, Reply::Transaction(reply)));
+            self.defer(&LogId::Transactions, Deferred::Reply(ticket, Reply::Transaction(reply)));
         }
     }
 
-    /// The verdict is durable: it is written where the transaction was.
+    /// The decision is durable: its markers are written.
     pub(super) fn write_markers(&mut self, world: &mut World, markers: &Markers) {
         let key = (markers.transactional_id.clone(), markers.producer);
         self.transactions
@@ -299,7 +299,7 @@ impl Broker {
                     self.groups.replay_marker(markers.producer, markers.committed);
                 }
             }
-            self.hold(&log, Held::MarkerDurable(key.clone()));
+            self.defer(&log, Deferred::MarkerDurable(key.clone()));
         }
     }
 
@@ -316,8 +316,8 @@ impl Broker {
         }
     }
 
-    /// Records of a producer, or offsets: first the coordinator must know that the partition is part of the transaction,
-    /// and must not forget it.
+    /// Appends records of a producer, or offsets: first the coordinator must know that the partition is part of the
+    /// transaction, durably.
     pub(super) fn write_request(&mut self, world: &mut World, ticket: Ticket, is_v2: bool, write: Write) {
         let (transactional_id, producer, partition) = match &write {
             Write::Produce(produce) => {
@@ -349,18 +349,18 @@ impl Broker {
         }
         match answer {
             Some((_, TransactionReply::AddPartitions(ErrorCode::None))) => {
-                self.hold(&LogId::Transactions, Held::Write(ticket, write));
+                self.defer(&LogId::Transactions, Deferred::Write(ticket, write));
             }
             Some((_, TransactionReply::AddPartitions(error))) => {
                 if self.settings.mutation == Some(Mutation::OldProducersSucceed) {
-                    return self.hold(&LogId::Transactions, Held::Write(ticket, write));
+                    return self.defer(&LogId::Transactions, Deferred::Write(ticket, write));
                 }
                 let reply = refusal(&write, error);
-                self.hold(&LogId::Transactions, Held::Reply(ticket, reply));
+                self.defer(&LogId::Transactions, Deferred::Reply(ticket, reply));
             }
             other => world
                 .checks
-                .fail(format!("the coordinator answered {other:?} to AddPartitionsToTxn")),
+                .fail(format!("the coordinator replied {other:?} to AddPartitionsToTxn")),
         }
     }
 
@@ -377,7 +377,7 @@ impl Broker {
                 let known = known.and_then(|producers| producers.get(producer.producer_id));
                 if known.is_some_and(|known| known.epoch > producer.epoch) {
                     let reply = refusal(&Write::Offsets(request), ErrorCode::InvalidProducerEpoch);
-                    return self.hold(&LogId::Groups, Held::Reply(ticket, reply));
+                    return self.defer(&LogId::Groups, Deferred::Reply(ticket, reply));
                 }
                 let request = GroupRequest::TxnOffsetCommit(request);
                 self.group_request(world, 0, (ticket, ADD_VERSION), request);
@@ -419,15 +419,15 @@ impl Broker {
                 refused(error)
             }
         };
-        self.hold(&log, Held::Reply(ticket, Reply::Produced(error)));
+        self.defer(&log, Deferred::Reply(ticket, Reply::Produced(error)));
     }
 
-    /// Notes records of a transaction that the groups' log has now.
+    /// Notes records of a transaction in the groups' log.
     pub(super) fn note_offsets(&mut self, entry: &Entry) {
         self.transactions.note(&LogId::Groups, entry);
     }
 
-    /// What readers of committed records see when all is over.
+    /// The records that readers with `read_committed` see at the end.
     pub(crate) fn read_committed(&self) -> Vec<PartitionRead> {
         let data = self.logs.iter().filter(|(log, _)| matches!(log, LogId::Data(_)));
         let reads = data.map(|(log, journal)| {
@@ -443,22 +443,22 @@ impl Broker {
     }
 }
 
-/// In the order of the log, without what was aborted or is still open.
+/// In the order of the log, without aborted and open transactions.
 fn committed_values(journal: &Journal) -> Vec<u64> {
     let mut open: BTreeMap<i64, Vec<(usize, u64)>> = BTreeMap::new();
     let mut committed = BTreeMap::new();
-    for (place, entry) in journal.entries().iter().enumerate() {
+    for (topic_partition, entry) in journal.entries().iter().enumerate() {
         match entry {
             Entry::Data {
                 is_transactional: false,
                 values,
                 ..
             } => {
-                committed.insert(place, values.clone());
+                committed.insert(topic_partition, values.clone());
             }
             Entry::Data { producer, values, .. } => {
                 let open = open.entry(producer.producer_id).or_default();
-                open.extend(values.iter().map(|value| (place, *value)));
+                open.extend(values.iter().map(|value| (topic_partition, *value)));
             }
             Entry::Marker {
                 producer,
@@ -466,8 +466,8 @@ fn committed_values(journal: &Journal) -> Vec<u64> {
                 ..
             } => {
                 let ended = open.remove(&producer.producer_id).unwrap_or_default();
-                for (place, value) in ended.into_iter().filter(|_| *is_committed) {
-                    committed.entry(place).or_insert_with(Vec::new).push(value);
+                for (topic_partition, value) in ended.into_iter().filter(|_| *is_committed) {
+                    committed.entry(topic_partition).or_insert_with(Vec::new).push(value);
                 }
             }
             Entry::Records { .. } => {}
@@ -512,7 +512,7 @@ fn log_of(partition: &TopicPartition) -> LogId {
     }
 }
 
-/// What a client hears from a partition.
+/// The response of a partition to a client.
 fn refused(error: ProducerError) -> ErrorCode {
     match error {
         ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,

@@ -1,4 +1,4 @@
-//! Whoever was replaced has no success any more.
+//! Check of fencing: a process that was replaced has no success any more.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use bytestring::ByteString;
 
 use crate::{clients::ClientId, simulation::START_MS};
 
-/// The processes that share a `group.instance.id`. The last that joined is the member; where two joined at the same
-/// time, nobody can tell which.
+/// The processes that share a `group.instance.id`. The last that joined is the member; of two that joined at the same
+/// time, it is not known which.
 #[derive(Debug, Default)]
 pub(crate) struct Fencing {
     instances: BTreeMap<(ByteString, ByteString), Instance>,
@@ -18,9 +18,9 @@ type Instance = BTreeMap<ClientId, Process>;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Process {
-    /// It asked to take the place of whoever is the member.
+    /// It requested to take the topic_partition of the member.
     takes_over: bool,
-    /// When it asked to join, and heard that it had.
+    /// The times when it requested to join, and when it got the response.
     joined: Option<Joined>,
 }
 
@@ -43,14 +43,14 @@ impl Fencing {
         self.entry(group, instance).keys().any(|other| *other != client)
     }
 
-    /// Gives who else runs with this instance id: from now on they may be replaced.
+    /// Returns the other processes with this instance id: from now on they may be replaced.
     pub(crate) fn takes_over(&mut self, client: ClientId, group: &ByteString, instance: &ByteString) -> Vec<ClientId> {
         let entry = self.entry(group, instance);
         entry.entry(client).or_default().takes_over = true;
         entry.keys().copied().filter(|other| *other != client).collect()
     }
 
-    /// Gives who else runs with this instance id.
+    /// Returns the other processes with this instance id.
     pub(crate) fn joined(
         &mut self,
         (sent_at, known_at): (i64, i64),
@@ -95,7 +95,7 @@ impl Fencing {
         let mut others = others.filter_map(|(other, process)| Some((other, process.joined?)));
         match others.find(|(_, other)| other.sent_at > ours.known_at && other.known_at < sent_at) {
             Some((other, joined)) => Err(format!(
-                "client {client} had success with what it sent at {} as {instance} of {group}, \
+                "client {client} had success with a request sent at {} as {instance} of {group}, \
                  which is client {other} since {}",
                 sent_at - START_MS,
                 joined.known_at - START_MS

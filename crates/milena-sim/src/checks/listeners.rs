@@ -1,4 +1,4 @@
-//! What applications hear comes in an order that they can rely on.
+//! Check of rebalance listeners: the order of their calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use milena_machines::{TopicPartition, member::Membership};
 
 use crate::clients::ClientId;
 
-/// What each application has been told. Partitions come by being assigned and go by being revoked or lost, each once;
-/// what is being revoked can still be committed, what is lost cannot.
+/// The partitions of each application, as its listener knows them. Partitions come by being assigned and go by being
+/// revoked or lost, each once; a partition being revoked can still be committed, a lost one cannot.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    told: BTreeMap<ClientId, BTreeSet<TopicPartition>>,
+    assigned: BTreeMap<ClientId, BTreeSet<TopicPartition>>,
 }
 
 impl Listeners {
     /// A process ended, and its memory with it.
     pub(crate) fn ended(&mut self, client: ClientId) {
-        self.told.remove(&client);
+        self.assigned.remove(&client);
     }
 
     pub(crate) fn assigned(
@@ -25,15 +25,15 @@ impl Listeners {
         added: &[TopicPartition],
         all: &[TopicPartition],
     ) -> Result<(), String> {
-        let told = self.told.entry(client).or_default();
-        for place in added {
-            if !told.insert(place.clone()) {
-                return Err(format!("client {client} was told twice that {place} is its own"));
+        let assigned = self.assigned.entry(client).or_default();
+        for topic_partition in added {
+            if !assigned.insert(topic_partition.clone()) {
+                return Err(format!("client {client} was assigned {topic_partition} twice"));
             }
         }
-        if told.iter().ne(all) {
+        if assigned.iter().ne(all) {
             return Err(format!(
-                "client {client} has {told:?} by what it was told, and {all:?} by the last event"
+                "client {client} was assigned {assigned:?} by its events, and {all:?} by the last one"
             ));
         }
         Ok(())
@@ -47,7 +47,7 @@ impl Listeners {
     ) -> Result<(), String> {
         if !matches!(membership, Membership::Member { .. }) {
             return Err(format!(
-                "client {client} cannot commit what is revoked: it is {membership:?}"
+                "client {client} cannot commit revoked partitions: it is {membership:?}"
             ));
         }
         self.goes(client, partitions)
@@ -60,35 +60,37 @@ impl Listeners {
         membership: &Membership,
     ) -> Result<(), String> {
         if matches!(membership, Membership::Member { .. }) {
-            return Err(format!(
-                "client {client} hears that {partitions:?} are lost, but is in the group"
-            ));
+            return Err(format!("client {client} lost {partitions:?}, but is in the group"));
         }
         self.goes(client, partitions)?;
-        let left = self.told.get(&client).filter(|left| !left.is_empty());
+        let left = self.assigned.get(&client).filter(|left| !left.is_empty());
         left.map_or(Ok(()), |left| {
-            Err(format!("client {client} lost everything, but was not told of {left:?}"))
-        })
-    }
-
-    fn goes(&mut self, client: ClientId, partitions: &[TopicPartition]) -> Result<(), String> {
-        let told = self.told.entry(client).or_default();
-        let mut unknown = partitions.iter().filter(|place| !told.remove(*place));
-        unknown.next().map_or(Ok(()), |place| {
             Err(format!(
-                "client {client} hears that {place} goes, which it was never told to have"
+                "client {client} lost everything, but is still assigned {left:?}"
             ))
         })
     }
 
-    /// An application reads only what it was told to have.
+    fn goes(&mut self, client: ClientId, partitions: &[TopicPartition]) -> Result<(), String> {
+        let assigned = self.assigned.entry(client).or_default();
+        let mut unknown = partitions
+            .iter()
+            .filter(|topic_partition| !assigned.remove(*topic_partition));
+        unknown.next().map_or(Ok(()), |topic_partition| {
+            Err(format!(
+                "client {client} lost {topic_partition}, which it was not assigned"
+            ))
+        })
+    }
+
+    /// An application reads only partitions that were assigned to it.
     pub(crate) fn reads(&self, client: ClientId, reads: &BTreeSet<TopicPartition>) -> Result<(), String> {
         let nothing = BTreeSet::new();
-        let told = self.told.get(&client).unwrap_or(&nothing);
-        if reads.is_subset(told) {
+        let assigned = self.assigned.get(&client).unwrap_or(&nothing);
+        if reads.is_subset(assigned) {
             return Ok(());
         }
-        Err(format!("client {client} reads {reads:?} and was told to have {told:?}"))
+        Err(format!("client {client} reads {reads:?} and was assigned {assigned:?}"))
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    fn places(partitions: &[i32]) -> Vec<TopicPartition> {
+    fn partitions(partitions: &[i32]) -> Vec<TopicPartition> {
         partitions
             .iter()
             .map(|partition| TopicPartition::new("t", *partition))
@@ -118,18 +120,25 @@ mod tests {
             identity,
             is_epoch: true,
         };
-        assert_eq!(listeners.assigned(1, &places(&[0, 1]), &places(&[0, 1])), Ok(()));
-        assert!(listeners.revoked(1, &places(&[0]), &Membership::Rebalancing).is_err());
-        assert_eq!(listeners.revoked(1, &places(&[0]), &member), Ok(()));
-        assert_eq!(listeners.assigned(1, &places(&[2]), &places(&[1, 2])), Ok(()));
-        assert!(listeners.reads(1, &places(&[0]).into_iter().collect()).is_err());
-        assert!(listeners.lost(1, &places(&[1, 2]), &member).is_err());
-        assert!(listeners.lost(1, &places(&[1]), &Membership::NotMember).is_err());
-        assert!(listeners.revoked(1, &places(&[1]), &member).is_err());
-        assert_eq!(listeners.lost(1, &places(&[2]), &Membership::NotMember), Ok(()));
-        assert!(listeners.assigned(1, &places(&[1]), &places(&[1, 2])).is_err());
+        assert_eq!(
+            listeners.assigned(1, &partitions(&[0, 1]), &partitions(&[0, 1])),
+            Ok(())
+        );
+        assert!(
+            listeners
+                .revoked(1, &partitions(&[0]), &Membership::Rebalancing)
+                .is_err()
+        );
+        assert_eq!(listeners.revoked(1, &partitions(&[0]), &member), Ok(()));
+        assert_eq!(listeners.assigned(1, &partitions(&[2]), &partitions(&[1, 2])), Ok(()));
+        assert!(listeners.reads(1, &partitions(&[0]).into_iter().collect()).is_err());
+        assert!(listeners.lost(1, &partitions(&[1, 2]), &member).is_err());
+        assert!(listeners.lost(1, &partitions(&[1]), &Membership::NotMember).is_err());
+        assert!(listeners.revoked(1, &partitions(&[1]), &member).is_err());
+        assert_eq!(listeners.lost(1, &partitions(&[2]), &Membership::NotMember), Ok(()));
+        assert!(listeners.assigned(1, &partitions(&[1]), &partitions(&[1, 2])).is_err());
         listeners.ended(1);
-        assert_eq!(listeners.assigned(1, &places(&[1]), &places(&[1])), Ok(()));
-        assert!(listeners.assigned(1, &places(&[1]), &places(&[1])).is_err());
+        assert_eq!(listeners.assigned(1, &partitions(&[1]), &partitions(&[1])), Ok(()));
+        assert!(listeners.assigned(1, &partitions(&[1]), &partitions(&[1])).is_err());
     }
 }

@@ -1,7 +1,6 @@
-//! What must hold, whatever goes wrong.
+//! Checks: conditions that hold whatever goes wrong.
 //!
-//! A check only counts what clients were told: an answer that was lost promises nothing. The first thing that does not
-//! hold ends the run.
+//! A check only counts responses that clients got: a lost response promises nothing. The first violation ends the run.
 
 mod fencing;
 mod listeners;
@@ -20,8 +19,8 @@ pub(crate) use fencing::Fencing;
 pub(crate) use listeners::Listeners;
 pub(crate) use offsets::CommittedOffsets;
 pub(crate) use owners::Owners;
-pub(crate) use transactions::{Outcome, PartitionRead, Transactions, offset_place};
-pub(crate) use writes::{Told, Writes, input_place};
+pub(crate) use transactions::{Outcome, PartitionRead, Transactions, offset_partition};
+pub(crate) use writes::{ReportedResult, Writes, input_partition};
 
 use crate::clients::ClientId;
 
@@ -38,7 +37,7 @@ pub(crate) struct Checks {
     failure: Option<String>,
 }
 
-/// What a member wants to read.
+/// The subscription of a member.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscription {
     pub(crate) group: ByteString,
@@ -55,13 +54,13 @@ impl Subscription {
 }
 
 impl Checks {
-    /// Something does not hold. What follows from it is of no interest.
+    /// Notes a violation. Later ones are consequences, and are ignored.
     pub(crate) fn fail(&mut self, what: String) {
         self.failure.get_or_insert(what);
     }
 
-    pub(crate) fn demand(&mut self, held: Result<(), String>) {
-        if let Err(what) = held {
+    pub(crate) fn demand(&mut self, result: Result<(), String>) {
+        if let Err(what) = result {
             self.fail(what);
         }
     }
@@ -70,14 +69,14 @@ impl Checks {
         self.failure.as_deref()
     }
 
-    /// A process asks to take the place of all others with its instance id.
+    /// A process requests to take the topic_partition of all others with its instance id.
     pub(crate) fn takes_over(&mut self, now: i64, client: ClientId, group: &ByteString, instance: &ByteString) {
         for other in self.fencing.takes_over(client, group, instance) {
             self.owners.doubt(now, other);
         }
     }
 
-    /// A process was told that it is the static member: it takes the place of all others with its instance id.
+    /// A process got the response that it is the static member: it takes the topic_partition of all others with its instance id.
     pub(crate) fn joined(
         &mut self,
         (sent_at, now): (i64, i64),
@@ -91,11 +90,11 @@ impl Checks {
         }
     }
 
-    /// After all faults have stopped and enough time has passed: each partition that somebody wants has one owner, and
-    /// that one wants it.
+    /// After all faults have stopped and enough time has passed: each subscribed partition has one owner, and that one
+    /// subscribes to it.
     pub(crate) fn settled(&mut self, now: i64, topics: &TopicsImage) {
-        let held = self.find_unsettled(now, topics);
-        self.demand(held);
+        let result = self.find_unsettled(now, topics);
+        self.demand(result);
     }
 
     fn find_unsettled(&self, now: i64, topics: &TopicsImage) -> Result<(), String> {
@@ -113,11 +112,11 @@ impl Checks {
                     continue;
                 }
                 for partition in 0..image.partitions {
-                    let place = TopicPartition {
+                    let topic_partition = TopicPartition {
                         topic: topic.clone(),
                         partition,
                     };
-                    self.owners.check_settled(now, group, &place, &wanting)?;
+                    self.owners.check_settled(now, group, &topic_partition, &wanting)?;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! No partition belongs to two members at the same time.
+//! Check of ownership: no partition belongs to two members at the same time.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use milena_machines::TopicPartition;
 
 use crate::clients::ClientId;
 
-/// Who holds what, as members believe. A belief is good until the broker may have given the member up without its
-/// knowing; behind that time it proves nothing.
+/// Ownership as members believe in it. A belief is valid until the broker may have expired the member without its
+/// knowledge; after that time it proves nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     claims: BTreeMap<(ByteString, TopicPartition), BTreeMap<ClientId, Claim>>,
-    /// In each generation of the classic protocol, who was given what: this holds without any clock.
+    /// The assignments of each generation of the classic protocol: this check needs no clock.
     generations: BTreeMap<(ByteString, i32), BTreeMap<TopicPartition, ByteString>>,
-    /// When the broker first let somebody into each generation. Members are all in one group.
+    /// The time of the first member of each generation. All members are in one group.
     began: BTreeMap<i32, i64>,
-    /// Set if messages overtake each other. Then an old message can make a member seem to have let go, as in Kafka.
+    /// Set if messages overtake each other. Then an old message can make a member seem to have revoked, as in Kafka.
     pub(crate) only_generations: bool,
     /// Set where a group may begin anew: one that changes its protocol while it is empty counts from 1 again.
     pub(crate) generations_repeat: bool,
@@ -30,46 +30,46 @@ struct Claim {
 }
 
 impl Owners {
-    /// A member was told in `generation` that `place` is its own. A static member counts by its instance.
+    /// Notes that a member was assigned `topic_partition` in `generation`. A static member counts by its instance.
     pub(crate) fn given(
         &mut self,
         group: &ByteString,
         generation: i32,
         member: &ByteString,
-        place: &TopicPartition,
+        topic_partition: &TopicPartition,
     ) -> Result<(), String> {
         if self.generations_repeat {
             return Ok(());
         }
         let given = self.generations.entry((group.clone(), generation)).or_default();
-        let first = given.entry(place.clone()).or_insert_with(|| member.clone());
+        let first = given.entry(topic_partition.clone()).or_insert_with(|| member.clone());
         if first == member {
             return Ok(());
         }
         Err(format!(
-            "{place} was given to {first} and to {member}, both in generation {generation} of {group}"
+            "{first} and {member} were both assigned {topic_partition} in generation {generation} of {group}"
         ))
     }
 
-    /// The broker lets somebody into `generation`.
+    /// Notes a member of `generation`.
     pub(crate) fn begun(&mut self, now: i64, generation: i32) {
         self.began.entry(generation).or_insert(now);
     }
 
-    /// Since when a session of a member lasts at least that has its assignment of `generation`. As in Kafka, the session
-    /// begins anew with the generation, but not when a stable group answers JoinGroup or SyncGroup: a member that asked
-    /// again because an answer got lost can expire right after it was told what it owns.
+    /// The time since when the session of a member with an assignment of `generation` lasts at least. As in Kafka, the
+    /// session begins anew with the generation, but not when a stable group replies to JoinGroup or SyncGroup: a member
+    /// that repeated its request because a response got lost can expire right after it got its assignment.
     pub(crate) fn begun_at(&self, generation: i32) -> i64 {
         self.began.get(&generation).copied().unwrap_or(i64::MIN)
     }
 
-    /// A client begins to read `place`, or goes on. As its session began anew at `proven_at`, it may believe so until
-    /// `until`.
-    pub(crate) fn hold(
+    /// A client begins or continues to read `topic_partition`. As its session began anew at `proven_at`, it may believe in it
+    /// until `until`.
+    pub(crate) fn claim(
         &mut self,
         now: i64,
         client: ClientId,
-        (group, place): (&ByteString, &TopicPartition),
+        (group, topic_partition): (&ByteString, &TopicPartition),
         (proven_at, until): (i64, i64),
     ) -> Result<(), String> {
         let until = if proven_at > self.doubted_at {
@@ -77,7 +77,7 @@ impl Owners {
         } else {
             until.min(self.doubted_at)
         };
-        let claims = self.claims.entry((group.clone(), place.clone())).or_default();
+        let claims = self.claims.entry((group.clone(), topic_partition.clone())).or_default();
         let claim = claims.entry(client).or_insert(Claim { since: now, until });
         claim.until = claim.until.max(until);
         let mine = claim.until;
@@ -89,14 +89,14 @@ impl Owners {
             .find(|(other, claim)| **other != client && claim.until > now);
         other.map_or(Ok(()), |(other, claim)| {
             Err(format!(
-                "{place} of {group} belongs to client {client} (until {mine}) and to client {other} (since {}, until {})",
+                "{topic_partition} of {group} belongs to client {client} (until {mine}) and to client {other} (since {}, until {})",
                 claim.since, claim.until
             ))
         })
     }
 
-    pub(crate) fn release(&mut self, client: ClientId, group: &ByteString, place: &TopicPartition) {
-        if let Some(claims) = self.claims.get_mut(&(group.clone(), place.clone())) {
+    pub(crate) fn release(&mut self, client: ClientId, group: &ByteString, topic_partition: &TopicPartition) {
+        if let Some(claims) = self.claims.get_mut(&(group.clone(), topic_partition.clone())) {
             claims.remove(&client);
         }
     }
@@ -107,14 +107,14 @@ impl Owners {
         }
     }
 
-    /// The broker may have given this client up.
+    /// The broker may have expired this client.
     pub(crate) fn doubt(&mut self, now: i64, client: ClientId) {
         for claim in self.claims.values_mut().filter_map(|claims| claims.get_mut(&client)) {
             claim.until = claim.until.min(now);
         }
     }
 
-    /// The broker's clock jumped: it may give up anybody at once.
+    /// The broker's clock jumped: it may expire any member at once.
     pub(crate) fn doubt_all(&mut self, now: i64) {
         self.doubted_at = now;
         for claim in self.claims.values_mut().flat_map(BTreeMap::values_mut) {
@@ -122,20 +122,21 @@ impl Owners {
         }
     }
 
-    /// A commit that was sent at `sent_at` has succeeded: nobody else may have owned the partition then and until now.
+    /// A commit that was sent at `sent_at` has succeeded: no other member may have owned the partition from then until
+    /// now.
     pub(crate) fn check_commit(
         &self,
         now: i64,
         client: ClientId,
-        (group, place): (&ByteString, &TopicPartition),
+        (group, topic_partition): (&ByteString, &TopicPartition),
         sent_at: i64,
     ) -> Result<(), String> {
-        let claims = self.claims.get(&(group.clone(), place.clone()));
+        let claims = self.claims.get(&(group.clone(), topic_partition.clone()));
         let other = claims.into_iter().flatten();
         let mut other = other.filter(|(other, claim)| **other != client && claim.since < sent_at && claim.until > now);
         match other.next().filter(|_| !self.only_generations) {
             Some((other, claim)) => Err(format!(
-                "a commit of client {client} for {place} of {group} succeeded although it belongs to client {other} since {}",
+                "a commit of client {client} for {topic_partition} of {group} succeeded although it belongs to client {other} since {}",
                 claim.since
             )),
             None => Ok(()),
@@ -146,19 +147,19 @@ impl Owners {
         &self,
         now: i64,
         group: &ByteString,
-        place: &TopicPartition,
+        topic_partition: &TopicPartition,
         wanting: &[ClientId],
     ) -> Result<(), String> {
-        let claims = self.claims.get(&(group.clone(), place.clone()));
+        let claims = self.claims.get(&(group.clone(), topic_partition.clone()));
         let claims = claims.into_iter().flatten().filter(|(_, claim)| claim.until > now);
-        let holders: Vec<ClientId> = claims.map(|(client, _)| *client).collect();
-        match holders.as_slice() {
-            [holder] if wanting.contains(holder) => Ok(()),
+        let owners: Vec<ClientId> = claims.map(|(client, _)| *client).collect();
+        match owners.as_slice() {
+            [owner] if wanting.contains(owner) => Ok(()),
             [] => Err(format!(
-                "nobody reads {place} of {group}, although clients {wanting:?} want it"
+                "no member reads {topic_partition} of {group}, although clients {wanting:?} subscribe to it"
             )),
-            holders => Err(format!(
-                "{place} of {group} is read by clients {holders:?}; those that want it are {wanting:?}"
+            owners => Err(format!(
+                "{topic_partition} of {group} is read by clients {owners:?}; its subscribers are {wanting:?}"
             )),
         }
     }

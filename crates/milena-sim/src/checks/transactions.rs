@@ -1,4 +1,4 @@
-//! A transaction is there as a whole or not at all, and as its producer was told.
+//! Check of transactions: each is visible as a whole or not at all, and as its producer was told.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,24 +21,24 @@ struct Transaction {
     offset: Option<i64>,
 }
 
-/// What the producer knows of the end of a transaction.
+/// The producer's knowledge about the end of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It has not asked for a commit, so there is none.
+    /// It has not requested a commit, so there is none.
     NotCommitted,
-    /// It has asked for a commit and heard nothing.
+    /// It has requested a commit and got no response.
     Unknown,
     Committed,
 }
 
-/// What a reader of committed records sees of a partition.
+/// The records of a partition that a reader with `read_committed` sees.
 #[derive(Debug)]
 pub(crate) struct PartitionRead {
     pub(crate) log: String,
     pub(crate) committed: Vec<u64>,
-    /// With what is hidden from readers.
+    /// All records, also those hidden from such readers.
     pub(crate) written: Vec<u64>,
-    /// Where readers have to stop, if they do.
+    /// The offset at which readers have to stop, if they do.
     pub(crate) unstable_since: Option<i64>,
 }
 
@@ -55,7 +55,7 @@ impl Transactions {
         self.last_value
     }
 
-    /// A value that nobody has written, for a record of this transaction.
+    /// A unique value for a record of this transaction.
     pub(crate) fn next_value(&mut self, transaction: u64) -> u64 {
         self.last_value += 1;
         if let Some(transaction) = self.all.get_mut(&transaction) {
@@ -76,7 +76,8 @@ impl Transactions {
         }
     }
 
-    /// When all is over: what readers see is what producers were told. `offsets` has what is committed for each client.
+    /// The final check: readers see exactly what producers were told. `offsets` has the committed offset of each
+    /// client.
     pub(crate) fn check(
         &self,
         partitions: &[PartitionRead],
@@ -121,9 +122,9 @@ impl Transactions {
             }
         }
         for (client, offset) in last_offsets {
-            let place = offset_place(client);
-            if offsets.get(&place) != Some(&offset) {
-                let found = offsets.get(&place);
+            let topic_partition = offset_partition(client);
+            if offsets.get(&topic_partition) != Some(&offset) {
+                let found = offsets.get(&topic_partition);
                 return Err(format!(
                     "client {client} committed offset {offset} in a transaction, but {found:?} is there"
                 ));
@@ -132,7 +133,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// The records of one transaction stand in the order in which they were sent.
+    /// The records of one transaction are in the order in which they were sent.
     fn check_order(&self, log: &str, committed: &[u64]) -> Result<(), String> {
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
         for value in committed {
@@ -151,8 +152,8 @@ impl Transactions {
     }
 }
 
-/// Where a producer commits offsets: each has a place of its own.
-pub(crate) fn offset_place(client: ClientId) -> TopicPartition {
+/// The partition in which a producer commits offsets: each has one of its own.
+pub(crate) fn offset_partition(client: ClientId) -> TopicPartition {
     TopicPartition {
         topic: "input".into(),
         partition: client as i32,

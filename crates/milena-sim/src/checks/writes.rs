@@ -1,5 +1,5 @@
-//! What writers were told about their records is true: nothing is there twice or out of order, nothing acknowledged is
-//! missing, and each input that was copied has its effect once.
+//! Check of writers: no record is duplicated or out of order, no acknowledged record is missing, and each copied input
+//! has its effect once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::clients::ClientId;
 
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
-    /// By value: each is given to the driver of a sender once.
+    /// Records by value: each is given to a sender once.
     all: BTreeMap<u64, Write>,
     /// The inputs that are copied.
     inputs: BTreeMap<i32, Input>,
-    /// What clients still wait for.
+    /// The pending operations of clients.
     waiting: BTreeMap<ClientId, &'static str>,
     is_calm: bool,
 }
@@ -23,15 +23,15 @@ pub(crate) struct Writes {
 struct Write {
     /// The process, and so the sender, that wrote it.
     process: u64,
-    /// Of which input it is the copy, and which record of that.
+    /// The input that it is a copy of, and the number of the record there.
     copied: Option<(i32, i64)>,
-    told: Told,
+    reported: ReportedResult,
 }
 
-/// What the application was told of a record.
+/// The result that the application got for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// Nothing, or that it may be written.
+pub(crate) enum ReportedResult {
+    /// None, or that it may be written.
     Nothing,
     Acked,
     NotWritten,
@@ -39,9 +39,9 @@ pub(crate) enum Told {
 
 #[derive(Debug, Default)]
 struct Input {
-    /// Up to where commits were told to have succeeded.
+    /// The offset up to which commits were reported as successful.
     copied_to: i64,
-    /// Whether one did after the faults had stopped, and whether there is a process that should have done so.
+    /// Whether one was after the faults had stopped, and whether there is a process that should have done so.
     copied_calmly: bool,
     has_process: bool,
     producer: Option<(i64, i16)>,
@@ -59,15 +59,22 @@ impl Writes {
     /// A record for a sender: its value is greater than all before.
     pub(crate) fn next_value(&mut self, process: u64, copied: Option<(i32, i64)>) -> u64 {
         let value = self.all.len() as u64;
-        let told = Told::Nothing;
-        self.all.insert(value, Write { process, copied, told });
+        let reported = ReportedResult::Nothing;
+        self.all.insert(
+            value,
+            Write {
+                process,
+                copied,
+                reported,
+            },
+        );
         value
     }
 
-    pub(crate) fn tell(&mut self, values: &[u64], told: Told) {
+    pub(crate) fn report(&mut self, values: &[u64], reported: ReportedResult) {
         for value in values {
             if let Some(write) = self.all.get_mut(value) {
-                write.told = told;
+                write.reported = reported;
             }
         }
     }
@@ -80,12 +87,12 @@ impl Writes {
         input.copied_calmly |= is_calm;
     }
 
-    /// There is a process that copies this input.
+    /// Notes that there is a process that copies this input.
     pub(crate) fn set_process(&mut self, input: i32) {
         self.inputs.entry(input).or_default().has_process = true;
     }
 
-    /// Who copies this input now, by producer id and epoch.
+    /// The current copier of this input, by producer id and epoch.
     pub(crate) fn set_producer(&mut self, input: i32, producer: (i64, i16)) {
         self.inputs.entry(input).or_default().producer = Some(producer);
     }
@@ -94,7 +101,7 @@ impl Writes {
         self.inputs.get(&input)?.producer
     }
 
-    /// What a client waits for; `None` if for nothing.
+    /// The operation that a client waits for; `None` if there is none.
     pub(crate) fn set_waiting(&mut self, client: ClientId, what: Option<&'static str>) {
         match what {
             Some(what) => self.waiting.insert(client, what),
@@ -102,7 +109,7 @@ impl Writes {
         };
     }
 
-    /// When all is over. `offsets` has what is committed of each input.
+    /// The final check. `offsets` has the committed offset of each input.
     pub(crate) fn check(
         &self,
         partitions: &[PartitionRead],
@@ -116,7 +123,10 @@ impl Writes {
         for partition in partitions {
             for value in &partition.committed {
                 let Some(write) = self.all.get(value) else {
-                    return Err(format!("value {value} in {} was written by nobody", partition.log));
+                    return Err(format!(
+                        "value {value} in {} was not written by any client",
+                        partition.log
+                    ));
                 };
                 let is_new = match write.copied {
                     Some((input, record)) => copies.entry(input).or_default().insert(record),
@@ -131,7 +141,7 @@ impl Writes {
             self.check_partition(partition)?;
         }
         let is_lost = |(value, write): &(&u64, &Write)| {
-            write.told == Told::Acked && write.copied.is_none() && !seen.contains(value)
+            write.reported == ReportedResult::Acked && write.copied.is_none() && !seen.contains(value)
         };
         if let Some((value, write)) = self.all.iter().find(is_lost) {
             return Err(format!("value {value} was acknowledged and is not there: {write:?}"));
@@ -146,11 +156,15 @@ impl Writes {
                 "readers of {log} are stuck at {offset}: a transaction there never ended"
             ));
         }
-        let was_denied = |value: &&u64| self.all.get(value).is_some_and(|write| write.told == Told::NotWritten);
+        let was_denied = |value: &&u64| {
+            self.all
+                .get(value)
+                .is_some_and(|write| write.reported == ReportedResult::NotWritten)
+        };
         if let Some(value) = partition.written.iter().find(was_denied) {
-            return Err(format!("value {value} is in {log}, and was said not to be written"));
+            return Err(format!("value {value} is in {log}, and was reported as not written"));
         }
-        // Of one process, and of one input, in the order in which they were given to the sender.
+        // The records of one process and of one input are in the order in which the sender got them.
         let (mut by_process, mut by_input) = (BTreeMap::new(), BTreeMap::new());
         for value in &partition.committed {
             let Some(write) = self.all.get(value) else { continue };
@@ -167,24 +181,24 @@ impl Writes {
         Ok(())
     }
 
-    /// Each input has been copied up to its offset, once.
+    /// Each input was copied up to its offset, once.
     fn check_inputs(
         &self,
         copies: &BTreeMap<i32, BTreeSet<i64>>,
         offsets: &BTreeMap<TopicPartition, i64>,
     ) -> Result<(), String> {
         for (number, input) in &self.inputs {
-            let offset = offsets.get(&input_place(*number)).copied().unwrap_or(0).max(0);
+            let offset = offsets.get(&input_partition(*number)).copied().unwrap_or(0).max(0);
             let copied = copies.get(number).cloned().unwrap_or_default();
             if !copied.iter().copied().eq(0..offset) {
                 return Err(format!(
-                    "input {number} is read up to {offset}, but these of it are copied: {copied:?}"
+                    "input {number} is read up to {offset}, but these of its records are copied: {copied:?}"
                 ));
             }
             if input.copied_to > offset {
-                let told = input.copied_to;
+                let reported = input.copied_to;
                 return Err(format!(
-                    "input {number} was copied up to {told}, but its offset is {offset}"
+                    "input {number} was copied up to {reported}, but its offset is {offset}"
                 ));
             }
             if input.has_process && !input.copied_calmly {
@@ -195,7 +209,7 @@ impl Writes {
     }
 }
 
-/// Where the offset of an input is committed.
-pub(crate) fn input_place(input: i32) -> TopicPartition {
+/// The partition in which the offset of an input is committed.
+pub(crate) fn input_partition(input: i32) -> TopicPartition {
     TopicPartition::new("input", input)
 }

@@ -50,7 +50,7 @@ pub(crate) enum Reply {
     Produced(ErrorCode),
 }
 
-/// Records for one partition, of a transaction if there is an id.
+/// Records for one partition, in a transaction if there is an id.
 #[derive(Debug, Clone)]
 pub(crate) struct Produce {
     pub(crate) transactional_id: Option<ByteString>,
@@ -60,21 +60,21 @@ pub(crate) struct Produce {
     pub(crate) values: Vec<u64>,
 }
 
-/// What a simulated process does when something happens to it.
+/// The reactions of a simulated process.
 pub(crate) trait Client: std::fmt::Debug {
-    /// A time that it asked for has come.
+    /// A wake-up that it requested.
     fn wake(&mut self, io: &mut Io<'_>);
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply);
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply);
 
-    /// There will be no answer: the connection broke, or it took too long.
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId);
+    /// There will be no response: the connection broke, or the timeout is over.
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId);
 
     /// The process dies, and starts again after a while.
     fn crash(&mut self, io: &mut Io<'_>);
 }
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) id: CallId,
@@ -85,7 +85,7 @@ pub(crate) struct Call {
     pub(crate) doubled: bool,
 }
 
-/// What a client can do to the world.
+/// The actions of a client on the world.
 pub(crate) struct Io<'a> {
     pub(crate) id: ClientId,
     pub(crate) random: &'a mut Random,
@@ -131,8 +131,7 @@ impl Io<'_> {
             let (from, request) = (self.id, request.clone());
             self.queue.at(arrival, Event::Arrive { from, call, request });
         }
-        self.queue
-            .after(timeout_ms, Event::Unanswered { client: self.id, call });
+        self.queue.after(timeout_ms, Event::NoReply { client: self.id, call });
         Call {
             id: call,
             sent_at: now,
@@ -145,7 +144,7 @@ impl Io<'_> {
         self.queue.at(time, Event::Wake { client: self.id });
     }
 
-    /// A time between now and `max_ms` from now.
+    /// A random time between now and `max_ms` from now.
     pub(crate) fn soon(&mut self, max_ms: u64) -> i64 {
         self.now() + 1 + self.random.below(max_ms) as i64
     }

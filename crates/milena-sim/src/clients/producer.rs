@@ -1,4 +1,4 @@
-//! A transactional producer, of version 1 or 2 of transactions, as Kafka's Java client is one.
+//! A transactional producer, of version 1 or 2 of transactions, that behaves like Kafka's Java client.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ use milena_wire::{
 use super::{Call, CallId, Client, Io, Produce, Reply, Request};
 use crate::{
     broker::{data_partition, offsets_partition},
-    checks::{Outcome, offset_place},
+    checks::{Outcome, offset_partition},
 };
 
 const TIMEOUT_MS: i64 = 3_000;
@@ -27,12 +27,12 @@ const ADD_VERSION: i16 = 3;
 const END_VERSION_1: i16 = 4;
 const END_VERSION_2: i16 = 5;
 
-/// The group whose offsets the producers commit. Nobody is a member of it.
+/// The group whose offsets the producers commit. It has no members.
 pub(crate) const PRODUCERS_GROUP: &str = "inputs";
-/// Where producers with the same transactional id meet in the checks.
+/// The key of producers with the same transactional id in the checks.
 const TRANSACTIONS: ByteString = ByteString::from_static("transactions");
 
-/// What a process is started with.
+/// The settings of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct ProducerSettings {
     pub(crate) transactional_id: ByteString,
@@ -51,7 +51,7 @@ pub(crate) struct Producer {
     producer: Option<ProducerEpoch>,
     sequences: BTreeMap<i32, i32>,
     transaction: u64,
-    /// What is left to do in this transaction; the first is under way.
+    /// The remaining steps of this transaction; the first is in flight.
     steps: VecDeque<Step>,
     call: Option<Call>,
     due: i64,
@@ -100,7 +100,7 @@ impl Producer {
             .ended(io.id, &TRANSACTIONS, &self.settings.transactional_id);
     }
 
-    /// Decides what the next transaction does.
+    /// Decides the steps of the next transaction.
     fn begin(&mut self, io: &mut Io<'_>) {
         self.transaction = io.checks.transactions.begin(io.id);
         for _ in 0..1 + io.random.below(3) {
@@ -220,8 +220,8 @@ impl Producer {
             }
             _ => {}
         }
-        let held = io.checks.fencing.check(io.id, &TRANSACTIONS, Some(id), call.sent_at);
-        io.checks.demand(held);
+        let result = io.checks.fencing.check(io.id, &TRANSACTIONS, Some(id), call.sent_at);
+        io.checks.demand(result);
     }
 
     fn failed(&mut self, io: &mut Io<'_>, error: ErrorCode) {
@@ -234,7 +234,7 @@ impl Producer {
                 let due = io.soon(200);
                 self.wake_at(io, due);
             }
-            // Another has our id, or we took too long. The application starts the producer anew.
+            // Fenced, or over the timeout. The application starts the producer anew.
             ErrorCode::ProducerFenced
             | ErrorCode::InvalidProducerEpoch
             | ErrorCode::InvalidProducerIdMapping
@@ -246,9 +246,7 @@ impl Producer {
                 let due = io.soon(2_000);
                 self.wake_at(io, due);
             }
-            error => io
-                .checks
-                .fail(format!("client {} was answered {}", io.id, error.name())),
+            error => io.checks.fail(format!("client {} got {}", io.id, error.name())),
         }
     }
 
@@ -277,7 +275,7 @@ impl Client for Producer {
         }
     }
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         let Some(ours) = self.call.take_if(|ours| ours.id == call) else {
             return;
         };
@@ -291,8 +289,8 @@ impl Client for Producer {
         }
     }
 
-    /// Sends the same again: every step may be done twice.
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
+    /// Repeats the same request: every step may be done twice.
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
         if self.call.take_if(|ours| ours.id == call).is_some() {
             let due = io.soon(200);
             self.wake_at(io, due);
@@ -328,9 +326,9 @@ fn offsets_request(
     producer: ProducerEpoch,
     offset: i64,
 ) -> TxnOffsetCommitRequest {
-    let place = offset_place(client);
+    let topic_partition = offset_partition(client);
     let partition = TxnOffsetCommitRequestPartition {
-        partition_index: place.partition,
+        partition_index: topic_partition.partition,
         committed_offset: offset,
         ..Default::default()
     };
@@ -341,7 +339,7 @@ fn offsets_request(
         producer_epoch: producer.epoch,
         generation_id: -1,
         topics: vec![TxnOffsetCommitRequestTopic {
-            name: place.topic,
+            name: topic_partition.topic,
             partitions: vec![partition],
             ..Default::default()
         }],

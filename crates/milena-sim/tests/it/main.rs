@@ -1,4 +1,4 @@
-//! Thousands of runs, a bug at a time.
+//! Thousands of runs, and the known bugs one at a time.
 
 mod mutations;
 mod scenarios;

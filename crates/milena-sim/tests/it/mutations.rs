@@ -1,8 +1,8 @@
-//! Bugs that are put back in are found: otherwise that nothing is found would mean nothing.
+//! Each bug that is put back in is found: otherwise finding nothing would prove nothing.
 
 use milena_sim::{Mutation, Scenario, run_many};
 
-/// Plays until the bug shows as what it is. It must do so within `seeds` runs; others of its signs do not count.
+/// Plays until the bug shows with its own sign. That must happen within `seeds` runs; other signs do not count.
 #[track_caller]
 fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
     let mut other = String::new();
@@ -27,7 +27,7 @@ fn owners_that_do_not_look_what_is_held() {
 }
 
 #[test]
-fn answers_that_leave_before_their_records_are_durable() {
+fn responses_that_are_sent_before_their_records_are_durable() {
     finds(Mutation::ReplyBeforeDurable, Scenario::Transactions, 500, "transaction");
 }
 
@@ -73,14 +73,14 @@ fn offsets_of_open_transactions_that_a_start_forgets() {
 }
 
 #[test]
-fn markers_that_nobody_writes_after_a_start() {
+fn markers_that_are_not_written_after_a_start() {
     finds(Mutation::ForgetMarkers, Scenario::Transactions, 300, "never ended");
 }
 
 #[test]
-fn applications_that_are_not_told_what_they_lose() {
-    finds(Mutation::ForgetRevoked, Scenario::Classic, 300, "was told");
-    finds(Mutation::ForgetRevoked, Scenario::Consumer, 300, "was told");
+fn applications_that_do_not_see_revocations() {
+    finds(Mutation::ForgetRevoked, Scenario::Classic, 300, "was assigned");
+    finds(Mutation::ForgetRevoked, Scenario::Consumer, 300, "was assigned");
 }
 
 #[test]
@@ -114,12 +114,12 @@ fn transactions_that_end_before_all_is_written() {
 }
 
 #[test]
-fn commits_without_an_answer_that_count_as_done() {
+fn commits_without_a_response_that_count_as_done() {
     finds(Mutation::LostEndIsCommit, Scenario::Producers, 300, "are copied");
 }
 
 #[test]
-fn commits_without_an_answer_that_count_as_aborted() {
+fn commits_without_a_response_that_count_as_aborted() {
     finds(Mutation::LostEndIsAbort, Scenario::Producers, 100, "is twice in");
 }
 
@@ -139,7 +139,7 @@ fn batches_in_flight_that_are_said_not_to_be_written() {
         Mutation::DenyWhatIsInFlight,
         Scenario::Producers,
         100,
-        "said not to be written",
+        "reported as not written",
     );
 }
 
@@ -174,7 +174,7 @@ fn commits_of_the_latest_that_is_done() {
 }
 
 #[test]
-fn dead_letters_that_nobody_waits_for() {
+fn dead_letters_that_are_not_awaited() {
     finds(Mutation::DeadLettersUnawaited, Scenario::App, 100, "is not done");
 }
 
@@ -214,7 +214,7 @@ fn transactions_with_records_of_partitions_that_are_gone() {
 }
 
 #[test]
-fn records_that_are_handed_out_before_it_is_told() {
+fn records_that_are_handed_out_before_the_commit_announces_it() {
     finds(Mutation::StartsUnawaited, Scenario::App, 100, "before the group knows");
 }
 

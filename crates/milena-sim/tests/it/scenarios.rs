@@ -1,4 +1,4 @@
-//! Everything holds, whatever goes wrong.
+//! No scenario violates a check, whatever goes wrong.
 
 use milena_sim::{Scenario, run, run_many};
 
@@ -38,7 +38,7 @@ fn applications() {
     play(Scenario::App, 1_500);
 }
 
-/// Otherwise a seed would be no way to see a failure again.
+/// Otherwise a seed could not repeat a failure.
 #[test]
 fn a_seed_decides_everything() {
     for scenario in Scenario::ALL {

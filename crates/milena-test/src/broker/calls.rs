@@ -22,7 +22,7 @@ use milena_wire::{
 use super::{TestBroker, TestRecord, record::encode_batch};
 
 /// No answer of the broker in this process takes so long.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 const FRAME_BYTES_MAX: usize = 1 << 30;
 
 /// A member of a group, as the broker sees it.
@@ -135,12 +135,12 @@ impl TestBroker {
             ..Default::default()
         };
         let produced = self.call(&request, 12);
-        let answer = produced
+        let response = produced
             .responses
             .first()
             .and_then(|topic| topic.partition_responses.first());
-        match answer {
-            Some(answer) if answer.error_code == 0 => answer.base_offset,
+        match response {
+            Some(response) if response.error_code == 0 => response.base_offset,
             _ => panic!("nothing was appended to partition {partition} of {topic}: {produced:?}"),
         }
     }
@@ -240,31 +240,31 @@ impl TestBroker {
             }],
             ..Default::default()
         };
-        let answer = self.call(&request, 8);
-        let mut partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
+        let response = self.call(&request, 8);
+        let mut partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
         assert!(
             partitions.all(|told| told.error_code == 0),
-            "the offset of {group} was not committed: {answer:?}"
+            "the offset of {group} was not committed: {response:?}"
         );
     }
 
     /// Sends any request, past all faults, and waits for its answer.
     pub fn call<R: Request>(&self, request: &R, version: i16) -> R::Response {
-        let answer = self.try_call(request, version);
-        answer.unwrap_or_else(|error| panic!("the broker does not answer {} version {version}: {error}", R::NAME))
+        let response = self.try_call(request, version);
+        response.unwrap_or_else(|error| panic!("the broker does not response {} version {version}: {error}", R::NAME))
     }
 
     fn try_call<R: Request>(&self, request: &R, version: i16) -> io::Result<R::Response> {
         let client_id = "milena-test".into();
         let frame = frame::encode_request(request, version, 0, Some(&client_id)).map_err(io::Error::other)?;
         let mut stream = TcpStream::connect(self.address())?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
         stream.write_all(&frame.into_bytes())?;
         let mut prefix = [0; frame::LENGTH_SIZE];
         stream.read_exact(&mut prefix)?;
-        let mut answer = vec![0; frame::frame_length(prefix, FRAME_BYTES_MAX).map_err(io::Error::other)?];
-        stream.read_exact(&mut answer)?;
-        let decoded = frame::decode_response::<R::Response>(&answer.into(), version);
+        let mut response = vec![0; frame::frame_length(prefix, FRAME_BYTES_MAX).map_err(io::Error::other)?];
+        stream.read_exact(&mut response)?;
+        let decoded = frame::decode_response::<R::Response>(&response.into(), version);
         Ok(decoded.map_err(io::Error::other)?.1)
     }
 }

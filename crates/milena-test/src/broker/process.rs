@@ -21,7 +21,7 @@ impl Process {
                 .enable_all()
                 .build()
                 .expect("threads for the broker");
-            let broker = runtime.block_on(Broker::start(settings.into_iter().collect()));
+            let broker = runtime.block_on(Broker::start(settings));
             let broker = broker.unwrap_or_else(|error| panic!("the broker does not start: {error}"));
             let address = broker.address();
             Self {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 
 /// A fault that has not struck by then never will, as far as a test can tell.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Counts for one fault.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl Fault {
     /// Waits until it has struck at least so often, in any executor. Panics after a minute.
     pub async fn struck_times(&self, times: u64) {
         let mut count = self.strikes.count.subscribe();
-        let waiting = async move { timeout(PATIENCE, count.wait_for(|count| *count >= times)).await.is_ok() };
+        let waiting = async move { timeout(TIMEOUT, count.wait_for(|count| *count >= times)).await.is_ok() };
         let came = self.handle.spawn(waiting).await.unwrap_or(false);
         let Strikes { text, .. } = &self.strikes;
         assert!(

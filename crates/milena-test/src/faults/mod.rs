@@ -16,7 +16,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use milena_wire::message::Request;
 
-use crate::proxy::{State, Trouble};
+use crate::proxy::{NetworkFault, State};
 
 /// The faults of a [`TestBroker`](crate::TestBroker). They are added and taken away while clients work; clones are the
 /// same faults.
@@ -25,7 +25,7 @@ use crate::proxy::{State, Trouble};
 /// # use milena_test::{ErrorCode, TestBroker, messages::HeartbeatRequest};
 /// # let broker = TestBroker::start();
 /// let faults = broker.faults();
-/// let fault = faults.on::<HeartbeatRequest>().nth(3).answer_error(ErrorCode::RebalanceInProgress);
+/// let fault = faults.on::<HeartbeatRequest>().nth(3).respond_error(ErrorCode::RebalanceInProgress);
 /// // …
 /// assert_eq!(fault.struck(), 0);
 /// fault.remove();
@@ -50,43 +50,45 @@ impl Faults {
     /// Takes all faults away. What has moved to another leader stays there.
     pub fn clear(&self) {
         self.state.rules.clear();
-        self.state.change_weather(|weather| weather.troubles.clear());
+        self.state
+            .change_conditions(|conditions| conditions.network_faults.clear());
     }
 
     /// Ends all connections that are open now.
     pub fn cut_connections(&self) {
         let open = self.state.connections_made();
-        self.state.change_weather(|weather| weather.cut_before = open);
+        self.state.change_conditions(|conditions| conditions.cut_before = open);
     }
 
     /// The clients of now have lost their way to the broker, and nobody tells them: their connections stay open, and
     /// nothing goes through any more. New connections are well.
     pub fn half_open(&self) {
         let open = self.state.connections_made();
-        self.state.change_weather(|weather| weather.frozen_before = open);
+        self.state
+            .change_conditions(|conditions| conditions.frozen_before = open);
     }
 
     /// Every new connection is ended as soon as it is made. It strikes once for each.
     pub fn refuse_connections(&self) -> Fault {
-        self.trouble(Trouble::Refuse, "new connections are refused")
+        self.network_fault(NetworkFault::Refuse, "new connections are refused")
     }
 
     /// Requests are taken and never answered, on new connections too. It strikes once for each of them. A connection that
     /// has had a request taken in this way stays silent when the fault is gone.
     pub fn stall(&self) -> Fault {
-        self.trouble(Trouble::Stall, "requests are swallowed")
+        self.network_fault(NetworkFault::Stall, "requests are swallowed")
     }
 
     /// Nothing goes through, and nothing is lost: all of it goes on when the fault is removed. It strikes once for each
     /// request and answer that has to wait.
     pub fn pause(&self) -> Fault {
-        self.trouble(Trouble::Pause, "all must wait")
+        self.network_fault(NetworkFault::Pause, "all must wait")
     }
 
     /// Answers come in pieces of so many bytes, with a pause after each. It strikes once for each answer.
     pub fn drip(&self, bytes: usize, pause: Duration) -> Fault {
         assert!(bytes > 0, "a piece has at least one byte");
-        self.trouble(Trouble::Drip { bytes, pause }, "answers come in pieces")
+        self.network_fault(NetworkFault::Drip { bytes, pause }, "responses arrive in pieces")
     }
 
     /// How many connections clients have made so far, refused ones included.
@@ -101,11 +103,15 @@ impl Faults {
         self.state.move_leader(topic, partition)
     }
 
-    fn trouble(&self, trouble: Trouble, text: &str) -> Fault {
+    fn network_fault(&self, network_fault: NetworkFault, text: &str) -> Fault {
         let strikes = Strikes::new(text.to_owned());
-        let id = self.state.add_trouble(trouble, strikes.clone());
+        let id = self.state.add_trouble(network_fault, strikes.clone());
         let state = Arc::clone(&self.state);
-        let remove = move || state.change_weather(|weather| weather.troubles.retain(|trouble| trouble.id != id));
+        let remove = move || {
+            state.change_conditions(|conditions| {
+                conditions.network_faults.retain(|network_fault| network_fault.id != id)
+            })
+        };
         Fault::new(strikes, self.state.handle.clone(), Box::new(remove))
     }
 }

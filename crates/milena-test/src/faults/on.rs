@@ -83,7 +83,7 @@ impl<R: Request + 'static> FaultsOn<R> {
 
     /// The broker's answer comes so much later, and so does what is behind it on its connection.
     pub fn delay(self, delay: Duration) -> Fault {
-        self.add("is answered late", Action::Delay(delay))
+        self.add("gets a late response", Action::Delay(delay))
     }
 
     /// The broker never sees the request. The connection stays open, and nothing more goes through it.
@@ -93,8 +93,8 @@ impl<R: Request + 'static> FaultsOn<R> {
 
     /// The broker does what it was asked, but its answer is lost. The connection stays open, and nothing more goes through
     /// it.
-    pub fn drop_answer(self) -> Fault {
-        self.add("is answered, and the answer gets lost", Action::DropAnswer)
+    pub fn drop_response(self) -> Fault {
+        self.add("gets no response, although it is handled", Action::DropResponse)
     }
 
     /// The connection ends, and the broker never sees the request.
@@ -104,18 +104,18 @@ impl<R: Request + 'static> FaultsOn<R> {
 
     /// The broker does what it was asked, and the connection ends without an answer.
     pub fn close_after(self) -> Fault {
-        self.add("ends its connection when it has been answered", Action::CloseAfter)
+        self.add("closes its connection after it is handled", Action::CloseAfter)
     }
 
     /// The answer is made by this instead of the broker, which never sees the request. Beside the request it is given the
     /// version in which the answer will be written.
-    pub fn answer(self, make: impl FnMut(&R, i16) -> R::Response + Send + 'static) -> Fault {
+    pub fn respond(self, make: impl FnMut(&R, i16) -> R::Response + Send + 'static) -> Fault {
         let make = Mutex::new(make);
-        let answer = move |request: &RequestFrame| {
+        let make = move |request: &RequestFrame| {
             let mut make = make.lock().unwrap_or_else(PoisonError::into_inner);
             encode::<R>(request, &make(&body(request), request.version))
         };
-        self.add("is answered by the test", Action::Answer(Box::new(answer)))
+        self.add("gets a response of the test", Action::Respond(Box::new(make)))
     }
 
     /// The broker's own answer, changed.
@@ -124,32 +124,32 @@ impl<R: Request + 'static> FaultsOn<R> {
     /// # use milena_test::{ErrorCode, TestBroker, messages::MetadataRequest};
     /// # let broker = TestBroker::start();
     /// // Clients do not see the topic.
-    /// broker.faults().on::<MetadataRequest>().answer_with(|_request, response| {
+    /// broker.faults().on::<MetadataRequest>().change_response(|_request, response| {
     ///     for topic in &mut response.topics {
     ///         topic.error_code = ErrorCode::UnknownTopicOrPartition.code();
     ///         topic.partitions.clear();
     ///     }
     /// });
     /// ```
-    pub fn answer_with(self, change: impl FnMut(&R, &mut R::Response) + Send + 'static) -> Fault {
-        self.change("has its answer changed", change)
+    pub fn change_response(self, change: impl FnMut(&R, &mut R::Response) + Send + 'static) -> Fault {
+        self.change("gets a changed response", change)
     }
 
     /// The response is this error, for everything that the request names. The broker handles only Fetch and Metadata, which
     /// change nothing there.
     ///
     /// Errors of fetch sessions and REBOOTSTRAP_REQUIRED stand where Kafka has them: above all partitions and topics.
-    pub fn answer_error(self, code: ErrorCode) -> Fault {
-        let text = format!("is answered with {code}");
+    pub fn respond_error(self, code: ErrorCode) -> Fault {
+        let text = format!("gets the error {code}");
         if errors::is_set_in_broker_response(R::KEY) {
             return self.change(&text, move |request: &R, response| errors::set(code, request, response));
         }
-        let answer = move |request: &RequestFrame| {
+        let make = move |request: &RequestFrame| {
             let response = body::<R>(request).error_response(request.version, code);
             let response = response.unwrap_or_else(|| panic!("{} has no field for {code}", request.key));
             encode::<R>(request, &response)
         };
-        self.add(&text, Action::Answer(Box::new(answer)))
+        self.add(&text, Action::Respond(Box::new(make)))
     }
 
     /// The answer asks the client to be quiet for so long.
@@ -163,9 +163,10 @@ impl<R: Request + 'static> FaultsOn<R> {
 
     fn change(self, text: &str, change: impl FnMut(&R, &mut R::Response) + Send + 'static) -> Fault {
         let change = Mutex::new(change);
-        let change = move |request: &RequestFrame, answer: &Bytes| {
-            let decoded = frame::decode_response::<R::Response>(&answer.slice(frame::LENGTH_SIZE..), request.version);
-            let (_, mut response) = decoded.unwrap_or_else(|error| panic!("an answer of the broker: {error}"));
+        let change = move |request: &RequestFrame, bytes: &Bytes| {
+            let decoded = frame::decode_response::<R::Response>(&bytes.slice(frame::LENGTH_SIZE..), request.version);
+            let (_, mut response) =
+                decoded.unwrap_or_else(|error| panic!("a response of the broker does not decode: {error}"));
             let mut change = change.lock().unwrap_or_else(PoisonError::into_inner);
             change(&body(request), &mut response);
             encode::<R>(request, &response)
@@ -207,6 +208,6 @@ fn body<R: Request>(request: &RequestFrame) -> R {
 fn encode<R: Request>(request: &RequestFrame, response: &R::Response) -> Bytes {
     let frame = frame::encode_response(response, request.version, request.correlation_id);
     frame
-        .unwrap_or_else(|error| panic!("an answer of the test: {error}"))
+        .unwrap_or_else(|error| panic!("a response of the test does not encode: {error}"))
         .into_bytes()
 }

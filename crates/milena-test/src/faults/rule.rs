@@ -13,7 +13,7 @@ use super::Strikes;
 
 pub(crate) type Predicate = Box<dyn Fn(&RequestFrame) -> bool + Send + Sync>;
 /// Makes a whole frame.
-pub(crate) type Answer = Box<dyn Fn(&RequestFrame) -> Bytes + Send + Sync>;
+pub(crate) type MakeResponse = Box<dyn Fn(&RequestFrame) -> Bytes + Send + Sync>;
 /// Makes a whole frame from one that the broker has sent.
 pub(crate) type Change = Box<dyn Fn(&RequestFrame, &Bytes) -> Bytes + Send + Sync>;
 
@@ -22,11 +22,11 @@ pub(crate) enum Action {
     Count,
     Delay(Duration),
     DropRequest,
-    DropAnswer,
+    DropResponse,
     CloseBefore,
     CloseAfter,
     /// The broker never sees the request.
-    Answer(Answer),
+    Respond(MakeResponse),
     /// The broker has answered.
     Change(Change),
 }

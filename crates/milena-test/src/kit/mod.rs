@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::{TestBroker, TestRecord};
 
 /// Longer than anything takes, and shorter than anybody wants to wait for a test that hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -141,10 +141,10 @@ impl TestKit {
                 tokio::time::sleep(PAUSE).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, settling).await.is_err() {
+        if tokio::time::timeout(TIMEOUT, settling).await.is_err() {
             let lines: Vec<String> = self.status().partitions.iter().map(ToString::to_string).collect();
             panic!(
-                "the application is not settled after {PATIENCE:?}:\n{}",
+                "the application is not settled after {TIMEOUT:?}:\n{}",
                 lines.join("\n")
             );
         }
@@ -226,7 +226,7 @@ impl TestKit {
         let mut records: Vec<ConsumerRecord> = vec![];
         for (partition, end) in self.end_offsets(partitions).await {
             while consumer.position(&partition).await.expect("a position").offset < end {
-                let polled = consumer.poll(PATIENCE).await.expect("records");
+                let polled = consumer.poll(TIMEOUT).await.expect("records");
                 records.extend(polled.iter().map(|record| record.to_owned()));
             }
         }
@@ -276,8 +276,8 @@ impl TestKit {
                 tokio::time::sleep(PAUSE).await;
             }
         };
-        let shared = tokio::time::timeout(PATIENCE, shared).await;
-        shared.unwrap_or_else(|_| panic!("an instance got no partition within {PATIENCE:?}"));
+        let shared = tokio::time::timeout(TIMEOUT, shared).await;
+        shared.unwrap_or_else(|_| panic!("an instance got no partition within {TIMEOUT:?}"));
     }
 
     /// Ends all instances in peace, and gives the broker back.

@@ -1,6 +1,6 @@
 //! One connection of a client, and the one to the broker behind it.
 
-use std::{future::pending, net::SocketAddr, sync::Arc};
+use std::{future, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use milena_wire::{
@@ -19,8 +19,8 @@ use tokio::{
 
 use super::{
     frames::Frames,
-    leaders::Misled,
-    state::{State, Weather},
+    leaders::RejectedPartitions,
+    state::{Conditions, State},
 };
 use crate::faults::{Action, Rule};
 
@@ -34,31 +34,31 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, state: Arc<Stat
     let _ = broker.set_nodelay(true);
     let (client_in, client_out) = client.into_split();
     let (broker_in, broker_out) = broker.into_split();
-    let (expect, expected) = mpsc::unbounded_channel();
-    let mut weather = state.watch_weather();
+    let (pending_out, pending) = mpsc::unbounded_channel();
+    let mut conditions = state.watch_conditions();
     let link = Link {
         state,
         node,
         number,
-        weather: weather.clone(),
+        conditions: conditions.clone(),
     };
     let requests = link
         .clone()
-        .forward_requests(Frames::new(client_in), broker_out, expect);
-    let answers = link.forward_answers(Frames::new(broker_in), client_out, expected);
+        .forward_requests(Frames::new(client_in), broker_out, pending_out);
+    let responses = link.forward_responses(Frames::new(broker_in), client_out, pending);
     let work = async {
-        tokio::pin!(answers);
+        tokio::pin!(responses);
         tokio::select! {
             end = requests => if end == End::ClientGone {
                 // The broker is to see all that was sent before.
-                answers.await;
+                responses.await;
             },
-            () = &mut answers => {}
+            () = &mut responses => {}
         }
     };
     tokio::select! {
         () = work => {}
-        _ = weather.wait_for(|weather| weather.cut_before > number) => {}
+        _ = conditions.wait_for(|conditions| conditions.cut_before > number) => {}
     }
 }
 
@@ -70,9 +70,9 @@ enum End {
 }
 
 /// What comes next on the way to the client.
-enum Expected {
+enum PendingResponse {
     /// An answer of the broker.
-    Broker(Box<Asked>),
+    Broker(Box<PendingRequest>),
     /// An answer that has been made here.
     Own(Bytes),
     /// Nothing, and nothing more behind it.
@@ -80,11 +80,11 @@ enum Expected {
 }
 
 #[derive(Default)]
-struct Asked {
+struct PendingRequest {
     /// As rules see it; `None` if it cannot be read.
     request: Option<RequestFrame>,
     rule: Option<Arc<Rule>>,
-    misled: Option<Misled>,
+    rejected: Option<RejectedPartitions>,
 }
 
 #[derive(Clone)]
@@ -92,7 +92,7 @@ struct Link {
     state: Arc<State>,
     node: usize,
     number: u64,
-    weather: Receiver<Weather>,
+    conditions: Receiver<Conditions>,
 }
 
 impl Link {
@@ -100,7 +100,7 @@ impl Link {
         mut self,
         mut client: Frames,
         mut broker: OwnedWriteHalf,
-        expect: UnboundedSender<Expected>,
+        pending_out: UnboundedSender<PendingResponse>,
     ) -> End {
         let mut is_mute = false;
         while let Some(frame) = client.next().await {
@@ -108,25 +108,25 @@ impl Link {
             if is_mute {
                 continue;
             }
-            if self.state.weather().strike_stall() {
+            if self.state.conditions().strike_stall() {
                 is_mute = true;
-                let _ = expect.send(Expected::Never);
+                let _ = pending_out.send(PendingResponse::Never);
                 continue;
             }
-            let (forwarded, expected) = match self.decide(frame) {
-                Decision::Forward(frame, expected) => (Some(frame), expected),
-                Decision::Answer(answer) => (None, Some(Expected::Own(answer))),
-                Decision::Mute => (None, Some(Expected::Never)),
+            let (forwarded, pending) = match self.decide(frame) {
+                Decision::Forward(frame, pending) => (Some(frame), pending),
+                Decision::Respond(response) => (None, Some(PendingResponse::Own(response))),
+                Decision::Mute => (None, Some(PendingResponse::Never)),
                 Decision::Close => return End::Closed,
             };
-            is_mute = match &expected {
-                Some(Expected::Never) => true,
-                Some(Expected::Broker(asked)) => asked.drops_answer(),
+            is_mute = match &pending {
+                Some(PendingResponse::Never) => true,
+                Some(PendingResponse::Broker(request_state)) => request_state.drops_response(),
                 _ => false,
             };
             // Before the broker can answer.
-            if let Some(expected) = expected {
-                let _ = expect.send(expected);
+            if let Some(pending) = pending {
+                let _ = pending_out.send(pending);
             }
             if let Some(frame) = forwarded
                 && broker.write_all(&frame).await.is_err()
@@ -140,7 +140,7 @@ impl Link {
     fn decide(&self, frame: Bytes) -> Decision {
         let Ok(request) = RequestFrame::parse(frame.slice(frame::LENGTH_SIZE..)) else {
             // The broker knows what to say.
-            return Decision::Forward(frame, Some(Expected::Broker(Box::default())));
+            return Decision::Forward(frame, Some(PendingResponse::Broker(Box::default())));
         };
         let request = self.state.sessions().complete(request);
         let rule = self.state.rules.for_request(&request);
@@ -154,84 +154,87 @@ impl Link {
                     rule.strikes.strike();
                     return Decision::Mute;
                 }
-                Action::Answer(answer) => {
+                Action::Respond(response) => {
                     rule.strikes.strike();
-                    return Decision::Answer(answer(&request));
+                    return Decision::Respond(response(&request));
                 }
                 _ => {}
             }
         }
-        let (frame, misled) = self.state.leaders().lead_request(self.node, &request, frame);
-        if wants_no_answer(&request) {
+        let (frame, rejected) = self.state.leaders().lead_request(self.node, &request, frame);
+        if expects_no_response(&request) {
             return Decision::Forward(frame, None);
         }
-        let asked = Asked {
+        let request_state = PendingRequest {
             request: Some(request),
             rule,
-            misled,
+            rejected,
         };
-        Decision::Forward(frame, Some(Expected::Broker(Box::new(asked))))
+        Decision::Forward(frame, Some(PendingResponse::Broker(Box::new(request_state))))
     }
 
-    async fn forward_answers(
+    async fn forward_responses(
         mut self,
         mut broker: Frames,
         mut client: OwnedWriteHalf,
-        mut expected: UnboundedReceiver<Expected>,
+        mut pending: UnboundedReceiver<PendingResponse>,
     ) {
         loop {
             let next = tokio::select! {
                 // What the broker sends has been asked for, so that is there first.
                 biased;
-                next = expected.recv() => next,
+                next = pending.recv() => next,
                 _ = broker.next() => return,
             };
-            let answer = match next {
+            let response = match next {
                 None => return,
-                Some(Expected::Never) => pending().await,
-                Some(Expected::Own(answer)) => answer,
-                Some(Expected::Broker(asked)) => {
-                    let Some(answer) = broker.next().await else { return };
-                    match self.change_answer(&asked, answer).await {
-                        Some(answer) => answer,
+                Some(PendingResponse::Never) => future::pending().await,
+                Some(PendingResponse::Own(response)) => response,
+                Some(PendingResponse::Broker(request_state)) => {
+                    let Some(response) = broker.next().await else { return };
+                    match self.change_response(&request_state, response).await {
+                        Some(response) => response,
                         None => return,
                     }
                 }
             };
-            self.write(&mut client, &answer).await;
+            self.write(&mut client, &response).await;
         }
     }
 
     /// What the client gets; `None` if that is the end of its connection.
-    async fn change_answer(&self, asked: &Asked, answer: Bytes) -> Option<Bytes> {
-        let Some(request) = &asked.request else {
-            return Some(answer);
+    async fn change_response(&self, request_state: &PendingRequest, response: Bytes) -> Option<Bytes> {
+        let Some(request) = &request_state.request else {
+            return Some(response);
         };
-        let answer = self.state.leaders().lead_answer(request, asked.misled.as_ref(), answer);
-        self.state.sessions().note_answer(request, &answer);
-        let Some(rule) = &asked.rule else {
-            return Some(answer);
+        let response = self
+            .state
+            .leaders()
+            .lead_response(request, request_state.rejected.as_ref(), response);
+        self.state.sessions().note_response(request, &response);
+        let Some(rule) = &request_state.rule else {
+            return Some(response);
         };
         rule.strikes.strike();
         match &rule.action {
             Action::Delay(delay) => tokio::time::sleep(*delay).await,
-            Action::DropAnswer => pending().await,
+            Action::DropResponse => future::pending().await,
             Action::CloseAfter => return None,
-            Action::Change(change) => return Some(change(request, &answer)),
+            Action::Change(change) => return Some(change(request, &response)),
             _ => {}
         }
-        Some(answer)
+        Some(response)
     }
 
     /// A client that is gone does not keep the rest from the broker.
-    async fn write(&mut self, client: &mut OwnedWriteHalf, answer: &Bytes) {
+    async fn write(&mut self, client: &mut OwnedWriteHalf, response: &Bytes) {
         self.until_it_flows().await;
-        let drip = self.state.weather().strike_drip();
+        let drip = self.state.conditions().strike_drip();
         let Some((bytes, pause)) = drip else {
-            let _ = client.write_all(answer).await;
+            let _ = client.write_all(response).await;
             return;
         };
-        for piece in answer.chunks(bytes) {
+        for piece in response.chunks(bytes) {
             if client.write_all(piece).await.is_err() {
                 return;
             }
@@ -245,30 +248,30 @@ impl Link {
 
     async fn until_it_flows(&mut self) {
         let number = self.number;
-        if self.state.weather().strike_pause() || self.weather.borrow().frozen_before > number {
-            let flows = |weather: &Weather| !weather.is_paused() && weather.frozen_before <= number;
-            if self.weather.wait_for(flows).await.is_err() {
-                pending::<()>().await;
+        if self.state.conditions().strike_pause() || self.conditions.borrow().frozen_before > number {
+            let flows = |conditions: &Conditions| !conditions.is_paused() && conditions.frozen_before <= number;
+            if self.conditions.wait_for(flows).await.is_err() {
+                future::pending::<()>().await;
             }
         }
     }
 }
 
 enum Decision {
-    Forward(Bytes, Option<Expected>),
-    Answer(Bytes),
+    Forward(Bytes, Option<PendingResponse>),
+    Respond(Bytes),
     Mute,
     Close,
 }
 
-impl Asked {
-    fn drops_answer(&self) -> bool {
+impl PendingRequest {
+    fn drops_response(&self) -> bool {
         let rule = self.rule.as_ref();
-        rule.is_some_and(|rule| matches!(rule.action, Action::DropAnswer))
+        rule.is_some_and(|rule| matches!(rule.action, Action::DropResponse))
     }
 }
 
-fn wants_no_answer(request: &RequestFrame) -> bool {
+fn expects_no_response(request: &RequestFrame) -> bool {
     let acks = || request.body::<ProduceRequest>().map(|request| request.acks);
     request.key == ApiKey::Produce && acks() == Ok(0)
 }

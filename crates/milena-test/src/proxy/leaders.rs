@@ -41,12 +41,12 @@ struct Lead {
 
 /// What a node was asked about and does not answer as the broker would.
 #[derive(Debug, Default)]
-pub(super) struct Misled {
-    partitions: Vec<Refused>,
+pub(super) struct RejectedPartitions {
+    partitions: Vec<RejectedPartition>,
 }
 
 #[derive(Debug)]
-struct Refused {
+struct RejectedPartition {
     topic: ByteString,
     topic_id: Uuid,
     partition: i32,
@@ -81,21 +81,26 @@ impl Leaders {
     }
 
     /// What the broker gets to see of a request.
-    pub(super) fn lead_request(&self, node: usize, request: &RequestFrame, frame: Bytes) -> (Bytes, Option<Misled>) {
+    pub(super) fn lead_request(
+        &self,
+        node: usize,
+        request: &RequestFrame,
+        frame: Bytes,
+    ) -> (Bytes, Option<RejectedPartitions>) {
         if self.nodes.len() == 1 {
             return (frame, None);
         }
         let changed = match request.key {
-            ApiKey::Fetch => self.lead(request, |request, misled| self.lead_fetch(node, request, misled)),
-            ApiKey::ListOffsets => self.lead(request, |request, misled| self.lead_list(node, request, misled)),
+            ApiKey::Fetch => self.lead(request, |request, rejected| self.lead_fetch(node, request, rejected)),
+            ApiKey::ListOffsets => self.lead(request, |request, rejected| self.lead_list(node, request, rejected)),
             ApiKey::OffsetForLeaderEpoch => {
-                self.lead(request, |request, misled| self.lead_epochs(node, request, misled))
+                self.lead(request, |request, rejected| self.lead_epochs(node, request, rejected))
             }
-            ApiKey::Produce => self.lead(request, |request, misled| self.lead_produce(node, request, misled)),
+            ApiKey::Produce => self.lead(request, |request, rejected| self.lead_produce(node, request, rejected)),
             _ => None,
         };
         match changed {
-            Some((frame, misled)) => (frame, Some(misled)),
+            Some((frame, rejected)) => (frame, Some(rejected)),
             None => (frame, None),
         }
     }
@@ -103,35 +108,40 @@ impl Leaders {
     fn lead<R: Request>(
         &self,
         frame: &RequestFrame,
-        change: impl FnOnce(&mut R, &mut Misled),
-    ) -> Option<(Bytes, Misled)> {
+        change: impl FnOnce(&mut R, &mut RejectedPartitions),
+    ) -> Option<(Bytes, RejectedPartitions)> {
         let mut request: R = frame.body().ok()?;
-        let mut misled = Misled::default();
-        change(&mut request, &mut misled);
+        let mut rejected = RejectedPartitions::default();
+        change(&mut request, &mut rejected);
         let encoded = frame::encode_request(&request, frame.version, frame.correlation_id, frame.client_id.as_ref());
         let encoded = encoded.expect("a request that was read can be written");
-        Some((encoded.into_bytes(), misled))
+        Some((encoded.into_bytes(), rejected))
     }
 
     /// What the client gets to see of an answer.
-    pub(super) fn lead_answer(&mut self, request: &RequestFrame, misled: Option<&Misled>, answer: Bytes) -> Bytes {
+    pub(super) fn lead_response(
+        &mut self,
+        request: &RequestFrame,
+        rejected: Option<&RejectedPartitions>,
+        frame_bytes: Bytes,
+    ) -> Bytes {
         if self.nodes.len() == 1 {
-            return answer;
+            return frame_bytes;
         }
-        let misled = misled.map(|misled| &misled.partitions[..]).unwrap_or_default();
+        let rejected = rejected.map(|rejected| &rejected.partitions[..]).unwrap_or_default();
         match request.key {
-            ApiKey::Metadata => change(request, &answer, |response| self.lead_metadata(response)),
-            ApiKey::DescribeCluster => change(request, &answer, |response| self.lead_cluster(response)),
-            ApiKey::DescribeTopicPartitions => change(request, &answer, |response| self.lead_topics(response)),
-            ApiKey::Fetch => change(request, &answer, |response| {
-                self.refuse_fetch(request.version, response, misled);
+            ApiKey::Metadata => change(request, &frame_bytes, |response| self.lead_metadata(response)),
+            ApiKey::DescribeCluster => change(request, &frame_bytes, |response| self.lead_cluster(response)),
+            ApiKey::DescribeTopicPartitions => change(request, &frame_bytes, |response| self.lead_topics(response)),
+            ApiKey::Fetch => change(request, &frame_bytes, |response| {
+                self.refuse_fetch(request.version, response, rejected);
             }),
-            ApiKey::ListOffsets => change(request, &answer, |response| refuse_list(response, misled)),
-            ApiKey::OffsetForLeaderEpoch => change(request, &answer, |response| refuse_epochs(response, misled)),
-            ApiKey::Produce => change(request, &answer, |response| {
-                self.refuse_produce(request.version, response, misled);
+            ApiKey::ListOffsets => change(request, &frame_bytes, |response| refuse_list(response, rejected)),
+            ApiKey::OffsetForLeaderEpoch => change(request, &frame_bytes, |response| refuse_epochs(response, rejected)),
+            ApiKey::Produce => change(request, &frame_bytes, |response| {
+                self.refuse_produce(request.version, response, rejected);
             }),
-            _ => answer,
+            _ => frame_bytes,
         }
     }
 
@@ -208,16 +218,18 @@ fn node_id(node: usize) -> i32 {
     FIRST_NODE + i32::try_from(node).unwrap_or(0)
 }
 
-fn change<R: Response>(request: &RequestFrame, answer: &Bytes, change: impl FnOnce(&mut R)) -> Bytes {
-    let decoded = frame::decode_response::<R>(&answer.slice(frame::LENGTH_SIZE..), request.version);
-    let (_, mut response) = decoded.unwrap_or_else(|error| panic!("an answer of the broker: {error}"));
+fn change<R: Response>(request: &RequestFrame, frame_bytes: &Bytes, change: impl FnOnce(&mut R)) -> Bytes {
+    let decoded = frame::decode_response::<R>(&frame_bytes.slice(frame::LENGTH_SIZE..), request.version);
+    let (_, mut response) = decoded.unwrap_or_else(|error| panic!("an frame_bytes of the broker: {error}"));
     change(&mut response);
     let encoded = frame::encode_response(&response, request.version, request.correlation_id);
-    encoded.expect("an answer that was read can be written").into_bytes()
+    encoded
+        .expect("an frame_bytes that was read can be written")
+        .into_bytes()
 }
 
-fn refuse_list(response: &mut ListOffsetsResponse, misled: &[Refused]) {
-    let refused = misled
+fn refuse_list(response: &mut ListOffsetsResponse, rejected: &[RejectedPartition]) {
+    let refused = rejected
         .iter()
         .map(|refused| list_offsets_response::ListOffsetsTopicResponse {
             name: refused.topic.clone(),
@@ -233,8 +245,8 @@ fn refuse_list(response: &mut ListOffsetsResponse, misled: &[Refused]) {
     response.topics.extend(refused);
 }
 
-fn refuse_epochs(response: &mut OffsetForLeaderEpochResponse, misled: &[Refused]) {
-    let refused = misled
+fn refuse_epochs(response: &mut OffsetForLeaderEpochResponse, rejected: &[RejectedPartition]) {
+    let refused = rejected
         .iter()
         .map(|refused| offset_for_leader_epoch_response::OffsetForLeaderTopicResult {
             topic: refused.topic.clone(),

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::faults::Faults;
 use ports::Port;
-pub(crate) use state::{State, Trouble};
+pub(crate) use state::{NetworkFault, State};
 
 /// The proxy, with a thread of its own. It stays when the broker is killed and started again, and so do its ports.
 pub(crate) struct Proxy {

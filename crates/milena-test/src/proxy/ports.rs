@@ -92,7 +92,7 @@ async fn serve(listener: TcpListener, state: Arc<State>, node: usize, upstream: 
         match accepted {
             Ok((client, _)) => {
                 let number = state.count_connection();
-                if state.weather().strike_refuse() {
+                if state.conditions().strike_refuse() {
                     // What is left to send is not waited for: the client sees a reset.
                     let _ = client.set_zero_linger();
                     continue;

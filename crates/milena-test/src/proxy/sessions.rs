@@ -48,12 +48,12 @@ impl Sessions {
     }
 
     /// Which session a full fetch has begun.
-    pub(super) fn note_answer(&mut self, request: &RequestFrame, answer: &bytes::Bytes) {
+    pub(super) fn note_response(&mut self, request: &RequestFrame, frame_bytes: &bytes::Bytes) {
         let Some(fetch) = fetch(request).filter(|fetch| fetch.session_epoch == 0) else {
             return;
         };
-        let answer = answer.slice(frame::LENGTH_SIZE..);
-        if let Ok((_, response)) = frame::decode_response::<FetchResponse>(&answer, request.version)
+        let frame_bytes = frame_bytes.slice(frame::LENGTH_SIZE..);
+        if let Ok((_, response)) = frame::decode_response::<FetchResponse>(&frame_bytes, request.version)
             && response.session_id != 0
         {
             self.sessions.insert(response.session_id, partitions(&fetch).collect());

@@ -21,69 +21,71 @@ pub(crate) struct State {
     /// The runtime of the proxy.
     pub(crate) handle: Handle,
     pub(crate) rules: Rules,
-    weather: watch::Sender<Weather>,
+    conditions: watch::Sender<Conditions>,
     leaders: Mutex<Leaders>,
     sessions: Mutex<Sessions>,
     /// The number of the next connection.
     connections: AtomicU64,
-    troubles: AtomicU64,
+    network_faults: AtomicU64,
 }
 
 /// What concerns all connections alike.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Weather {
+pub(crate) struct Conditions {
     /// Connections with a smaller number have ended.
     pub(crate) cut_before: u64,
     /// Through connections with a smaller number nothing goes any more.
     pub(crate) frozen_before: u64,
-    pub(crate) troubles: Vec<ActiveTrouble>,
+    pub(crate) network_faults: Vec<ActiveFault>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct ActiveTrouble {
+pub(crate) struct ActiveFault {
     pub(crate) id: u64,
-    trouble: Trouble,
+    network_fault: NetworkFault,
     strikes: Strikes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum NetworkFault {
     Refuse,
     Stall,
     Pause,
     Drip { bytes: usize, pause: Duration },
 }
 
-impl Weather {
+impl Conditions {
     pub(crate) fn strike_refuse(&self) -> bool {
-        self.strike(|trouble| (trouble == Trouble::Refuse).then_some(()))
+        self.strike(|network_fault| (network_fault == NetworkFault::Refuse).then_some(()))
             .is_some()
     }
 
     pub(crate) fn strike_stall(&self) -> bool {
-        self.strike(|trouble| (trouble == Trouble::Stall).then_some(()))
+        self.strike(|network_fault| (network_fault == NetworkFault::Stall).then_some(()))
             .is_some()
     }
 
     pub(crate) fn strike_drip(&self) -> Option<(usize, Duration)> {
-        self.strike(|trouble| match trouble {
-            Trouble::Drip { bytes, pause } => Some((bytes, pause)),
+        self.strike(|network_fault| match network_fault {
+            NetworkFault::Drip { bytes, pause } => Some((bytes, pause)),
             _ => None,
         })
     }
 
     pub(crate) fn strike_pause(&self) -> bool {
-        self.strike(|trouble| (trouble == Trouble::Pause).then_some(()))
+        self.strike(|network_fault| (network_fault == NetworkFault::Pause).then_some(()))
             .is_some()
     }
 
     pub(crate) fn is_paused(&self) -> bool {
-        self.troubles.iter().any(|active| active.trouble == Trouble::Pause)
+        self.network_faults
+            .iter()
+            .any(|active| active.network_fault == NetworkFault::Pause)
     }
 
-    fn strike<T>(&self, wanted: impl Fn(Trouble) -> Option<T>) -> Option<T> {
-        self.troubles.iter().find_map(|active| {
-            let found = wanted(active.trouble)?;
+    fn strike<T>(&self, wanted: impl Fn(NetworkFault) -> Option<T>) -> Option<T> {
+        self.network_faults.iter().find_map(|active| {
+            let found = wanted(active.network_fault)?;
             active.strikes.strike();
             Some(found)
         })
@@ -95,30 +97,34 @@ impl State {
         Self {
             handle,
             rules: Rules::default(),
-            weather: watch::Sender::new(Weather::default()),
+            conditions: watch::Sender::new(Conditions::default()),
             leaders: Mutex::new(Leaders::new(nodes)),
             sessions: Mutex::default(),
             connections: AtomicU64::new(0),
-            troubles: AtomicU64::new(0),
+            network_faults: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn change_weather(&self, change: impl FnOnce(&mut Weather)) {
-        self.weather.send_modify(change);
+    pub(crate) fn change_conditions(&self, change: impl FnOnce(&mut Conditions)) {
+        self.conditions.send_modify(change);
     }
 
-    pub(super) fn weather(&self) -> Weather {
-        self.weather.borrow().clone()
+    pub(super) fn conditions(&self) -> Conditions {
+        self.conditions.borrow().clone()
     }
 
-    pub(super) fn watch_weather(&self) -> Receiver<Weather> {
-        self.weather.subscribe()
+    pub(super) fn watch_conditions(&self) -> Receiver<Conditions> {
+        self.conditions.subscribe()
     }
 
-    pub(crate) fn add_trouble(&self, trouble: Trouble, strikes: Strikes) -> u64 {
-        let id = self.troubles.fetch_add(1, Ordering::Relaxed);
-        let active = ActiveTrouble { id, trouble, strikes };
-        self.change_weather(|weather| weather.troubles.push(active));
+    pub(crate) fn add_trouble(&self, network_fault: NetworkFault, strikes: Strikes) -> u64 {
+        let id = self.network_faults.fetch_add(1, Ordering::Relaxed);
+        let active = ActiveFault {
+            id,
+            network_fault,
+            strikes,
+        };
+        self.change_conditions(|conditions| conditions.network_faults.push(active));
         id
     }
 

@@ -48,7 +48,7 @@ async fn what_passes_is_tried_again_until_it_succeeds() {
         ] {
             let group = format!("{protocol} {code}");
             let (mut consumer, heard) = reading(&broker, &group, protocol).await;
-            let fault = broker.faults().on::<OffsetCommitRequest>().times(3).answer_error(code);
+            let fault = broker.faults().on::<OffsetCommitRequest>().times(3).respond_error(code);
             consumer.commit_sync().await.unwrap();
             assert_eq!(fault.struck(), 3, "{group}");
             assert_eq!(broker.committed(&group, "letters", 0), Some(1), "{group}");
@@ -64,7 +64,7 @@ async fn a_commit_whose_request_or_answer_is_lost_is_sent_again() {
     let broker = broker();
     let ways: [(&str, Strike); 4] = [
         ("drop request", On::drop_request),
-        ("drop answer", On::drop_answer),
+        ("drop response", On::drop_response),
         ("close before", On::close_before),
         ("close after", On::close_after),
     ];
@@ -91,12 +91,16 @@ async fn an_asynchronous_commit_is_tried_again_while_it_is_the_newest() {
             .faults()
             .on::<OffsetCommitRequest>()
             .times(3)
-            .answer_error(loading);
+            .respond_error(loading);
         consumer.commit_async_retrying().unwrap().await.unwrap();
         assert_eq!(fault.struck(), 3, "{group}");
         assert_eq!(broker.committed(&group, "letters", 0), Some(1), "{group}");
 
-        broker.faults().on::<OffsetCommitRequest>().once().answer_error(loading);
+        broker
+            .faults()
+            .on::<OffsetCommitRequest>()
+            .once()
+            .respond_error(loading);
         let overtaken = consumer.commit_async_retrying().unwrap();
         let newer = [(letters(), OffsetAndMetadata::new(0))].into();
         let newer = consumer.commit_offsets_async(newer).unwrap();
@@ -119,7 +123,7 @@ async fn who_is_no_member_any_more_cannot_commit() {
         let group = format!("{protocol} {code}");
         let (mut consumer, heard) = reading(&broker, &group, protocol).await;
         let member_id = broker.group_members(&group)[0].member_id.clone();
-        broker.faults().on::<OffsetCommitRequest>().once().answer_error(code);
+        broker.faults().on::<OffsetCommitRequest>().once().respond_error(code);
         let error = consumer.commit_sync().await.unwrap_err();
         assert_eq!(reason(&error), &OffsetError::CommitFailed, "{group}");
         assert!(!error.is_retriable());
@@ -150,7 +154,7 @@ async fn a_commit_during_a_rebalance_says_so() {
     let broker = broker();
     let (mut consumer, heard) = reading(&broker, "group", "classic").await;
     let code = ErrorCode::RebalanceInProgress;
-    broker.faults().on::<OffsetCommitRequest>().once().answer_error(code);
+    broker.faults().on::<OffsetCommitRequest>().once().respond_error(code);
     let error = consumer.commit_sync().await.unwrap_err();
     assert_eq!(reason(&error), &OffsetError::RebalanceInProgress);
     assert!(error.is_retriable());
@@ -168,7 +172,7 @@ async fn what_is_refused_for_good_is_not_tried_again() {
     for protocol in PROTOCOLS {
         let (mut consumer, _) = reading(&broker, protocol, protocol).await;
         let code = ErrorCode::OffsetMetadataTooLarge;
-        let fault = broker.faults().on::<OffsetCommitRequest>().answer_error(code);
+        let fault = broker.faults().on::<OffsetCommitRequest>().respond_error(code);
         let error = consumer.commit_sync().await.unwrap_err();
         assert_eq!(reason(&error), &OffsetError::Refused(code));
         assert_eq!(fault.struck(), 1);
@@ -181,7 +185,7 @@ async fn an_asynchronous_commit_is_sent_once() {
     let broker = broker();
     let (mut consumer, _) = reading(&broker, "group", "classic").await;
     let code = ErrorCode::CoordinatorLoadInProgress;
-    let fault = broker.faults().on::<OffsetCommitRequest>().answer_error(code);
+    let fault = broker.faults().on::<OffsetCommitRequest>().respond_error(code);
     let error = consumer.commit_async().unwrap().await.unwrap_err();
     assert!(matches!(reason(&error), OffsetError::Retriable(_)), "{error:?}");
     assert_eq!(fault.struck(), 1);

@@ -54,7 +54,7 @@ async fn a_lost_request_is_not_done_and_a_lost_answer_is() {
     wire.send(&versions(), 3).unwrap();
     assert!(wire.is_silent(), "what is behind it gets no answer either");
 
-    let lost = broker.faults().on::<OffsetCommitRequest>().once().drop_answer();
+    let lost = broker.faults().on::<OffsetCommitRequest>().once().drop_response();
     let mut wire = Wire::connect(&broker);
     wire.send(&commit(2), 8).unwrap();
     lost.struck_times(1).await;
@@ -98,7 +98,7 @@ fn a_fault_strikes_those_it_is_for() {
         .on::<HeartbeatRequest>()
         .when(|request| request.group_id == "mine")
         .nth(3)
-        .answer_error(ErrorCode::RebalanceInProgress);
+        .respond_error(ErrorCode::RebalanceInProgress);
     let mut codes = vec![];
     for group in ["mine", "yours", "mine", "yours", "mine", "mine"] {
         codes.push(wire.call(&beat(group), 4).error_code);
@@ -112,7 +112,7 @@ fn a_fault_strikes_those_it_is_for() {
     let always = broker
         .faults()
         .on::<HeartbeatRequest>()
-        .answer_error(ErrorCode::NotCoordinator);
+        .respond_error(ErrorCode::NotCoordinator);
     assert_eq!(wire.call(&beat("mine"), 4).error_code, ErrorCode::NotCoordinator.code());
     always.remove();
     assert_eq!(wire.call(&beat("mine"), 4).error_code, unknown);
@@ -126,7 +126,7 @@ fn errors_stand_where_kafka_has_them() {
     let mut wire = Wire::connect(&broker);
     let code = ErrorCode::CoordinatorLoadInProgress;
 
-    faults.on::<FindCoordinatorRequest>().times(2).answer_error(code);
+    faults.on::<FindCoordinatorRequest>().times(2).respond_error(code);
     let request = FindCoordinatorRequest {
         key: "group".into(),
         ..Default::default()
@@ -145,7 +145,7 @@ fn errors_stand_where_kafka_has_them() {
     faults
         .on::<MetadataRequest>()
         .once()
-        .answer_error(ErrorCode::LeaderNotAvailable);
+        .respond_error(ErrorCode::LeaderNotAvailable);
     let topic = metadata_request::MetadataRequestTopic {
         name: Some("letters".into()),
         ..Default::default()
@@ -161,7 +161,7 @@ fn errors_stand_where_kafka_has_them() {
     faults
         .on::<ListOffsetsRequest>()
         .once()
-        .answer_error(ErrorCode::NotLeaderOrFollower);
+        .respond_error(ErrorCode::NotLeaderOrFollower);
     let request = ListOffsetsRequest {
         topics: vec![list_offsets_request::ListOffsetsTopic {
             name: "letters".into(),
@@ -180,7 +180,7 @@ fn errors_stand_where_kafka_has_them() {
     );
 
     for version in 2..=9 {
-        faults.on::<JoinGroupRequest>().once().answer_error(code);
+        faults.on::<JoinGroupRequest>().once().respond_error(code);
         let joined = wire.call(&JoinGroupRequest::default(), version);
         assert_eq!(joined.error_code, code.code(), "version {version}");
     }
@@ -217,7 +217,7 @@ fn an_error_of_a_fetch_is_for_all_partitions_of_its_session() {
         .faults()
         .on::<FetchRequest>()
         .once()
-        .answer_error(ErrorCode::FencedLeaderEpoch);
+        .respond_error(ErrorCode::FencedLeaderEpoch);
     let second = wire.call(&fetch(session, 1), 12);
     let partition = &second.responses[0].partitions[0];
     assert_eq!(partition.error_code, ErrorCode::FencedLeaderEpoch.code());
@@ -229,7 +229,7 @@ fn an_error_of_a_fetch_is_for_all_partitions_of_its_session() {
         .faults()
         .on::<FetchRequest>()
         .once()
-        .answer_error(ErrorCode::FetchSessionIdNotFound);
+        .respond_error(ErrorCode::FetchSessionIdNotFound);
     let fourth = wire.call(&fetch(session, 3), 12);
     assert_eq!(fourth.error_code, ErrorCode::FetchSessionIdNotFound.code());
     assert!(fourth.responses.is_empty());
@@ -242,15 +242,18 @@ fn answers_are_changed_throttled_late_or_made_up() {
     let faults = broker.faults();
     faults.on::<ApiVersionsRequest>().once().throttle(77);
     assert_eq!(wire.call(&versions(), 3).throttle_time_ms, 77);
-    faults.on::<ApiVersionsRequest>().once().answer_with(|request, answer| {
-        assert_eq!(request.client_software_name, "tests");
-        answer.api_keys.truncate(1);
-    });
+    faults
+        .on::<ApiVersionsRequest>()
+        .once()
+        .change_response(|request, answer| {
+            assert_eq!(request.client_software_name, "tests");
+            answer.api_keys.truncate(1);
+        });
     assert_eq!(wire.call(&versions(), 3).api_keys.len(), 1);
     faults
         .on::<ApiVersionsRequest>()
         .once()
-        .answer(|_, _| milena_test::messages::ApiVersionsResponse {
+        .respond(|_, _| milena_test::messages::ApiVersionsResponse {
             error_code: 35,
             ..Default::default()
         });

@@ -33,7 +33,7 @@ where
 {
     for code in codes {
         let case = format!("{protocol} {} {code}", R::KEY);
-        let fault = broker.faults().on::<R>().client_id(&case).times(2).answer_error(*code);
+        let fault = broker.faults().on::<R>().client_id(&case).times(2).respond_error(*code);
         let config = member_config(broker, &case, protocol).client_id(&case);
         let (mut consumer, heard) = member(config);
         assert_eq!(read(&mut consumer, 1).await, ["a"], "{case}");
@@ -85,7 +85,7 @@ async fn who_is_forgotten_between_join_and_sync_joins_anew() {
         .on::<SyncGroupRequest>()
         .when(note)
         .once()
-        .answer_error(ErrorCode::UnknownMemberId);
+        .respond_error(ErrorCode::UnknownMemberId);
     let (mut consumer, heard) = member(member_config(&broker, "group", "classic"));
     poll_until_struck(&mut consumer, &fault, 1).await;
     let forgotten = ids.lock().unwrap()[0].clone();
@@ -109,7 +109,7 @@ where
     consumer.commit_sync().await.unwrap();
     assert_eq!(heard.take(), ["assigned [0]"], "{case}");
     let member_id = broker.group_members(&case)[0].member_id.clone();
-    let fault = broker.faults().on::<R>().client_id(&case).once().answer_error(code);
+    let fault = broker.faults().on::<R>().client_id(&case).once().respond_error(code);
     poll_until_struck(&mut consumer, &fault, 1).await;
     // Only a classic member comes back under another name, and then waits for its old self.
     if code == ErrorCode::UnknownMemberId && protocol == "classic" {
@@ -200,7 +200,7 @@ async fn lost_answers_of_the_group_are_asked_for_again() {
         assert_eq!(fault.struck(), 1, "{case}");
     }
     fn lose<R: Request + 'static>(broker: &TestBroker, client: &str) -> Fault {
-        broker.faults().on::<R>().client_id(client).once().drop_answer()
+        broker.faults().on::<R>().client_id(client).once().drop_response()
     }
     let broker = broker();
     broker.produce("letters", 0, ["a"]);
@@ -224,7 +224,7 @@ async fn a_goodbye_that_fails_keeps_nobody_from_closing() {
         let (mut consumer, heard) = member(member_config(&broker, &format!("{code}"), "classic"));
         read(&mut consumer, 1).await;
         heard.take();
-        let fault = broker.faults().on::<LeaveGroupRequest>().once().answer_error(code);
+        let fault = broker.faults().on::<LeaveGroupRequest>().once().respond_error(code);
         consumer.close().await.unwrap();
         assert_eq!(heard.take(), ["revoked [0]"], "{code}");
         assert_eq!(fault.struck(), 1);

@@ -63,7 +63,7 @@ async fn a_reader_follows_its_leader() {
 async fn a_reader_finds_its_leader_without_being_told() {
     let broker = broker();
     let mut consumer = reader(config(&broker));
-    let silent = broker.faults().on::<FetchRequest>().answer_with(|_, response| {
+    let silent = broker.faults().on::<FetchRequest>().change_response(|_, response| {
         response.node_endpoints.clear();
         for partition in response.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
             partition.current_leader = Default::default();

@@ -139,7 +139,7 @@ async fn errors_that_pass_are_not_the_applications_affair() {
         ErrorCode::InvalidFetchSessionEpoch,
         ErrorCode::FetchSessionTopicIdError,
     ] {
-        let fault = broker.faults().on::<FetchRequest>().times(2).answer_error(code);
+        let fault = broker.faults().on::<FetchRequest>().times(2).respond_error(code);
         poll_until_struck(&mut consumer, &fault, 1).await;
         broker.produce("letters", 0, [code.name()]);
         assert_eq!(read(&mut consumer, 1).await, [code.name()]);
@@ -161,13 +161,13 @@ async fn errors_about_offsets_and_topics_pass_too() {
         ErrorCode::OffsetNotAvailable,
         ErrorCode::KafkaStorageError,
     ] {
-        let offsets = broker.faults().on::<ListOffsetsRequest>().times(2).answer_error(code);
+        let offsets = broker.faults().on::<ListOffsetsRequest>().times(2).respond_error(code);
         let mut consumer = reader(config(&broker));
         assert_eq!(read(&mut consumer, 1).await, ["a"], "{code}");
         assert_eq!(offsets.struck(), 2, "{code}");
     }
     for code in [ErrorCode::UnknownTopicOrPartition, ErrorCode::LeaderNotAvailable] {
-        let topics = broker.faults().on::<MetadataRequest>().times(3).answer_error(code);
+        let topics = broker.faults().on::<MetadataRequest>().times(3).respond_error(code);
         let mut consumer = reader(config(&broker));
         assert_eq!(read(&mut consumer, 1).await, ["a"], "{code}");
         assert_eq!(topics.struck(), 3, "{code}");
@@ -181,7 +181,7 @@ async fn what_is_forbidden_is_told_and_may_be_allowed_later() {
     let fault = broker
         .faults()
         .on::<FetchRequest>()
-        .answer_error(ErrorCode::TopicAuthorizationFailed);
+        .respond_error(ErrorCode::TopicAuthorizationFailed);
     let mut consumer = reader(config(&broker));
     let error = consumer.poll(LONG).await.unwrap_err();
     assert!(matches!(error, PollError::Fetch(_)), "{error:?}");
@@ -209,7 +209,7 @@ async fn a_broken_batch_is_told_with_its_place_and_read_again() {
     broker.produce("letters", 0, ["a", "b"]);
     let mut consumer = reader(config(&broker));
     assert_eq!(read(&mut consumer, 2).await, ["a", "b"]);
-    let fault = broker.faults().on::<FetchRequest>().answer_with(|_, response| {
+    let fault = broker.faults().on::<FetchRequest>().change_response(|_, response| {
         for partition in response.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
             let records = partition.records.take().filter(|records| !records.is_empty());
             partition.records = records.map(|records| corrupted(&records));

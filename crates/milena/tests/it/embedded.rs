@@ -30,10 +30,6 @@ impl Embedded {
             ("listeners", "PLAINTEXT://127.0.0.1:0"),
             ("log.dirs", directory.path().to_str().unwrap()),
         ]);
-        let settings = settings.into_iter();
-        let settings = settings
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect();
         Self {
             broker: Broker::start(settings).await.unwrap(),
             _directory: directory,

@@ -41,7 +41,7 @@ impl PartitionerParameters {
         let separator = resolver.text("milena.partitioner.separator");
         let separator = separator.and_then(|text| text.bytes().next()).unwrap_or(b':');
         let with_separator = |field| match field {
-            Field::KeyPart { place, .. } => Field::KeyPart { separator, place },
+            Field::KeyPart { index, .. } => Field::KeyPart { separator, index },
             field => field,
         };
         let fields: Vec<Field> = resolver.read("milena.partitioner.fields");
@@ -70,7 +70,10 @@ impl FromText for Field {
             rest => {
                 let place = rest.strip_prefix('[')?.strip_suffix(']')?;
                 let place = place.parse().ok()?;
-                Some(Self::KeyPart { separator: b':', place })
+                Some(Self::KeyPart {
+                    separator: b':',
+                    index: place,
+                })
             }
         }
     }
@@ -118,7 +121,7 @@ mod tests {
 
     #[test]
     fn fields_and_regions_are_parsed() {
-        let part = |place| Field::KeyPart { separator: b':', place };
+        let part = |index| Field::KeyPart { separator: b':', index };
         for (text, field) in [
             ("key", Some(Field::Key)),
             ("key[0]", Some(part(0))),

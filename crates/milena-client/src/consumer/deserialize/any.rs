@@ -1,4 +1,4 @@
-//! Values of a type that is known only when the program runs.
+//! Values of a type that is known only at run time.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use milena_wire::Uuid;
 use super::{BoxError, Deserializer, Json, Plain, Source};
 use crate::config::DeserializerName;
 
-/// Reads what `key.deserializer` or `value.deserializer` says.
+/// The deserializer of `key.deserializer` or `value.deserializer`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnyDeserializer {
     pub name: DeserializerName,
 }
 
-/// A value that can be printed, whatever it is.
+/// A value of any configured type, which can be printed.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum AnyValue {
@@ -37,7 +37,7 @@ impl From<DeserializerName> for AnyDeserializer {
     }
 }
 
-/// Null is a value of every type.
+/// Null is a valid value of every type.
 impl Deserializer<AnyValue> for AnyDeserializer {
     fn deserialize(&self, source: &Source<'_>) -> Result<AnyValue, BoxError> {
         if source.data.is_none() {
@@ -59,7 +59,7 @@ impl Deserializer<AnyValue> for AnyDeserializer {
     }
 }
 
-/// Bytes become text as they are printed, and so does an id. A number that JSON does not have, such as NaN, is null.
+/// Bytes and ids become text as they are printed. A number that JSON lacks, such as NaN, becomes null.
 impl From<AnyValue> for serde_json::Value {
     fn from(value: AnyValue) -> Self {
         match value {
@@ -77,7 +77,7 @@ impl From<AnyValue> for serde_json::Value {
     }
 }
 
-/// Bytes are printed as text, and as `\xNN` where they are none; an id has dashes.
+/// Bytes are printed as UTF-8, invalid ones as `\xNN`; an id has dashes.
 impl fmt::Display for AnyValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,8 +107,8 @@ fn print_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn print_uuid(id: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for (place, byte) in id.as_bytes().iter().enumerate() {
-        let dash = if matches!(place, 4 | 6 | 8 | 10) { "-" } else { "" };
+    for (index, byte) in id.as_bytes().iter().enumerate() {
+        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
         write!(f, "{dash}{byte:02x}")?;
     }
     Ok(())

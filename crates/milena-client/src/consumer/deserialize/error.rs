@@ -1,4 +1,4 @@
-//! What can be wrong with the bytes of a record.
+//! Deserialization errors.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -7,8 +7,8 @@ use milena_wire::records::{Record, TimestampType};
 
 use super::{BoxError, RecordField};
 
-/// A record that cannot be read, with all there is of it, so that it can be kept elsewhere. The consumer has not moved
-/// past it, but can.
+/// A record that cannot be deserialized, with all its data, so that it can be stored elsewhere. The consumer can
+/// continue after it.
 #[derive(Debug, thiserror::Error)]
 #[error("the {origin} of {topic}-{partition} at offset {offset} cannot be read: {reason}")]
 #[non_exhaustive]
@@ -19,11 +19,11 @@ pub struct DeserializeError {
     /// Milliseconds since 1970, or -1 if it has none.
     pub timestamp: i64,
     pub timestamp_type: TimestampType,
-    /// Which part of the record is to blame.
+    /// The field that cannot be read.
     pub origin: RecordField,
     pub key: Option<Bytes>,
     pub value: Option<Bytes>,
-    /// In their order. Keys may repeat and need not be UTF-8.
+    /// The headers in their order. Keys may repeat and need not be UTF-8.
     pub headers: Vec<(Bytes, Option<Bytes>)>,
     #[source]
     pub reason: BoxError,
@@ -53,24 +53,24 @@ fn copy(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-/// There is nothing where something must be.
+/// A null key or value where the type requires data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {field}, and its type is not optional; read it as an Option, or with Nullable")]
+#[error("the {field} is null and its type is not optional; use an Option, or Nullable")]
 pub struct NullField {
     pub field: RecordField,
 }
 
-/// Bytes that no serializer of Kafka's writes for the type.
+/// Bytes that are not valid for the type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotPlain {
-    #[error("{expected} bytes are expected, not {found}")]
+    #[error("expected {expected} bytes, found {found}")]
     Length { expected: usize, found: usize },
-    #[error("it is not UTF-8 from byte {valid} on")]
+    #[error("invalid UTF-8 at byte {valid}")]
     Utf8 { valid: usize },
-    #[error("{found} is neither 1 for true nor 0 for false")]
+    #[error("expected 0 or 1 for a boolean, found {found}")]
     Bool { found: u8 },
-    #[error("it is not an id of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")]
+    #[error("not a UUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")]
     Uuid,
-    #[error("nothing is expected, not {found} bytes")]
+    #[error("expected null, found {found} bytes")]
     Void { found: usize },
 }

@@ -4,7 +4,7 @@ use serde::de::{DeserializeOwned, value::UnitDeserializer};
 
 use super::{BoxError, Deserializer, NullField, Source};
 
-/// Reads JSON into whatever `serde` can make of it. Null without any bytes is like JSON's `null`: an `Option` takes it.
+/// Deserializes JSON with `serde`. A null value counts as JSON's `null`, which an `Option` accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Json;
 

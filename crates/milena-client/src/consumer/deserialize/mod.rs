@@ -1,8 +1,8 @@
-//! From the bytes of a key or a value to what the application wants.
+//! Deserializers of keys and values.
 //!
-//! [`Plain`] reads what Kafka's own serializers write, by the type that is asked for. [`Json`] reads JSON into whatever
-//! `serde` can make. [`Nullable`] lets there be nothing. A closure is a deserializer too. [`AnyDeserializer`] reads what
-//! the configuration says, and its values can be printed.
+//! [`Plain`] reads the formats of Kafka's own serializers, chosen by the target type. [`Json`] reads JSON with `serde`.
+//! [`Nullable`] accepts null. A closure is a deserializer too. [`AnyDeserializer`] is chosen by configuration, and its
+//! values can be printed.
 //!
 //! ```
 //! use milena_client::consumer::deserialize::{BoxError, Deserializer, Plain, RecordField, Source};
@@ -34,27 +34,27 @@ pub use error::{DeserializeError, NotPlain, NullField};
 pub use json::Json;
 pub use plain::Plain;
 
-/// Why bytes are not what was expected.
+/// The reason why bytes cannot be deserialized.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes a key or a value of bytes.
+/// Converts the bytes of a key or value.
 pub trait Deserializer<T> {
     fn deserialize(&self, source: &Source<'_>) -> Result<T, BoxError>;
 }
 
-/// The bytes of a key or a value, and where they were found.
+/// The bytes of a key or value, with their context.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Source<'a> {
     pub topic: &'a str,
     pub field: RecordField,
-    /// Those of the whole record.
+    /// The headers of the record.
     pub headers: Headers<'a>,
-    /// `None` is Kafka's null; a value of null is a tombstone.
+    /// `None` is null; a null value is a tombstone.
     pub data: Option<&'a [u8]>,
 }
 
-/// Which part of a record.
+/// A field of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordField {
     Key,
@@ -62,7 +62,7 @@ pub enum RecordField {
 }
 
 impl<'a> Source<'a> {
-    /// Without headers.
+    /// A source without headers.
     pub fn new(topic: &'a str, field: RecordField, data: Option<&'a [u8]>) -> Self {
         Self {
             topic,
@@ -78,7 +78,7 @@ impl<'a> Source<'a> {
         self
     }
 
-    /// The bytes, or the error that there are none.
+    /// The bytes, or an error if they are null.
     pub fn required(&self) -> Result<&'a [u8], NullField> {
         self.data.ok_or(NullField { field: self.field })
     }
@@ -102,7 +102,7 @@ where
     }
 }
 
-/// Null is `None`; all else is for the deserializer inside.
+/// Null becomes `None`; the inner deserializer reads everything else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Nullable<D>(pub D);
 

@@ -1,14 +1,15 @@
-//! What Kafka's own serializers write.
+//! The formats of Kafka's own serializers.
 
 use bytes::Bytes;
 use milena_wire::Uuid;
 
 use super::{BoxError, Deserializer, NotPlain, Nullable, Source};
 
-/// Reads what Kafka's own serializers write, by the type that is asked for.
+/// Reads the formats of Kafka's own serializers, chosen by the target type.
 ///
-/// Text must be UTF-8, where Java's deserializer puts in a mark for what is not. Numbers are big-endian and of exactly
-/// their length. An id ([`Uuid`]) is text with dashes. An `Option` of any of these may be null; `()` must be.
+/// Text must be UTF-8, where Java's deserializer inserts replacement characters. Numbers are big-endian and have
+/// exactly their length. An id ([`Uuid`]) is text with dashes. An `Option` of any of these may be null; `()` must be
+/// null.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Plain;
 
@@ -59,7 +60,7 @@ impl Deserializer<Uuid> for Plain {
     }
 }
 
-/// Nothing, as Kafka's `VoidDeserializer` demands it.
+/// Null only, as Kafka's `VoidDeserializer` requires.
 impl Deserializer<()> for Plain {
     fn deserialize(&self, source: &Source<'_>) -> Result<(), BoxError> {
         match source.data {

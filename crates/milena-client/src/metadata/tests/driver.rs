@@ -4,14 +4,14 @@ use std::sync::{Arc, mpsc};
 
 use milena_wire::{api::ApiKey, messages::MetadataRequest};
 
-use super::{answer, names, orders, partition, topic};
+use super::{names, orders, partition, partition_count, response_with, topic};
 use crate::{
-    metadata::{Metadata, MetadataCache, MetadataError, Refresh, Wanted},
+    metadata::{Metadata, MetadataCache, MetadataError, Refresh, TopicSelection},
     net::{
         ClientSettings, Connections, Endpoint, Status,
         tests::{
             broker::create_topic,
-            rig::{self, Nobody, Peer, connections, scripted, wait},
+            rig::{self, ClosedPort, Peer, connections, scripted, wait},
         },
     },
 };
@@ -23,7 +23,7 @@ fn bootstrapped(bootstrap: Vec<Endpoint>) -> Connections {
     })
 }
 
-/// Waits for an answer after which this holds.
+/// Waits for a response after which the condition holds.
 fn until(metadata: &Metadata, holds: impl Fn(&MetadataCache) -> bool) {
     loop {
         let cache = metadata.cache();
@@ -35,14 +35,14 @@ fn until(metadata: &Metadata, holds: impl Fn(&MetadataCache) -> bool) {
 }
 
 #[test]
-fn it_learns_of_the_cluster_from_whoever_answers() {
+fn it_learns_of_the_cluster_from_whichever_broker_responds() {
     let broker = rig::broker();
-    let nobody = Nobody::new();
+    let nobody = ClosedPort::new();
     let connections = bootstrapped(vec![nobody.endpoint(), broker.endpoint.clone(), nobody.endpoint()]);
     let metadata = Metadata::start(connections.clone());
-    let (told, updates) = mpsc::channel();
+    let (sender, updates) = mpsc::channel();
     metadata.on_update(move |cache| {
-        let _ = told.send((std::thread::current().name().map(str::to_owned), cache.version));
+        let _ = sender.send((std::thread::current().name().map(str::to_owned), cache.version));
     });
     assert!(wait(metadata.updated_past(0)));
     let node = metadata.any_broker().unwrap();
@@ -50,19 +50,19 @@ fn it_learns_of_the_cluster_from_whoever_answers() {
     assert!(node.node_id() >= 0, "it is a broker now, not a bootstrap server");
     create_topic(&node, "orders");
 
-    metadata.want(names(&["orders"]));
+    metadata.select(names(&["orders"]));
     until(&metadata, |cache| cache.topic("orders").is_some());
     let cache = metadata.cache();
-    assert_eq!(cache.partition_count("orders"), Some(1));
+    assert_eq!(partition_count(&cache, "orders"), Some(1));
     assert_eq!(cache.leader("orders", 0).unwrap().broker.endpoint(), broker.endpoint);
     assert_eq!(cache.replica_racks("orders").unwrap(), [["r1"]]);
     let id = cache.topic_id("orders").unwrap();
-    assert_eq!(metadata.trouble(), None);
+    assert_eq!(metadata.last_error(), None);
 
     create_topic(&node, "others");
-    metadata.want(Wanted::All);
+    metadata.select(TopicSelection::All);
     until(&metadata, |cache| cache.topics().len() == 2);
-    metadata.want(Wanted::Ids([id].into()));
+    metadata.select(TopicSelection::Ids([id].into()));
     until(&metadata, |cache| cache.topics().len() == 1);
     assert_eq!(metadata.cache().topic_name(id).unwrap(), "orders");
     let version = metadata.cache().version;
@@ -76,7 +76,7 @@ fn a_newer_epoch_is_looked_for() {
     let metadata = Metadata::start(bootstrapped(vec![broker.endpoint.clone()]));
     assert!(wait(metadata.updated_past(0)));
     create_topic(&metadata.any_broker().unwrap(), "orders");
-    metadata.want(names(&["orders"]));
+    metadata.select(names(&["orders"]));
     until(&metadata, |cache| cache.topic("orders").is_some());
     let before = metadata.cache().version;
     assert!(metadata.handle_epoch(&orders(0), 77));
@@ -86,28 +86,28 @@ fn a_newer_epoch_is_looked_for() {
 
 #[test]
 fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
-    let nobody = Nobody::new();
+    let nobody = ClosedPort::new();
     let gone = nobody.endpoint();
     let server = scripted(move |listener| {
         let mut peer = Peer::agree(&listener);
-        for asked in 0..2 {
+        for round in 0..2 {
             let request = peer.request().unwrap();
             assert_eq!(request.key, ApiKey::Metadata);
             let body = request.body::<MetadataRequest>().unwrap();
-            assert_eq!(body.topics.unwrap().len(), asked);
-            let topics = (0..asked).map(|_| topic("orders", super::id(1), vec![partition(0, 1, 0)]));
-            let mut response = answer(topics.collect());
+            assert_eq!(body.topics.unwrap().len(), round);
+            let topics = (0..round).map(|_| topic("orders", super::id(1), vec![partition(0, 1, 0)]));
+            let mut response = response_with(topics.collect());
             for broker in &mut response.brokers {
                 broker.host = gone.host.clone();
                 broker.port = i32::from(gone.port);
             }
-            peer.answer(&request, &response);
+            peer.respond(&request, &response);
         }
         assert!(peer.request().is_none());
     });
     let connections = connections(ClientSettings {
         bootstrap: vec![server.endpoint.clone()],
-        // Who failed once does not come back during the test.
+        // A broker that failed once is not retried during the test.
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,
         retry_backoff_ms: 1,
@@ -116,44 +116,44 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
     let metadata = Metadata::start(connections.clone());
     assert!(wait(metadata.updated_past(0)));
     assert_eq!(metadata.cache().brokers().len(), 3);
-    // One broker after the other cannot be reached, and so the bootstrap server is asked again.
-    metadata.want(names(&["orders"]));
-    until(&metadata, |cache| cache.partition_count("orders") == Some(1));
+    // One broker after the other cannot be reached, so the bootstrap server is used again.
+    metadata.select(names(&["orders"]));
+    until(&metadata, |cache| partition_count(cache, "orders") == Some(1));
     assert!(connections.numbers().connections_failed >= 3);
     connections.close();
     server.finish();
 }
 
 #[test]
-fn nobody_to_ask_is_a_trouble_that_can_be_read() {
-    let nobody = Nobody::new();
+fn no_bootstrap_server_is_a_readable_error() {
+    let nobody = ClosedPort::new();
     let metadata = Metadata::start(bootstrapped(vec![nobody.endpoint()]));
-    rig::until(|| metadata.trouble().is_some());
-    let trouble = metadata.trouble().unwrap();
+    rig::until(|| metadata.last_error().is_some());
+    let last_error = metadata.last_error().unwrap();
     assert!(
-        trouble.to_string().starts_with("cannot connect to 127.0.0.1:"),
-        "{trouble}"
+        last_error.to_string().starts_with("cannot connect to 127.0.0.1:"),
+        "{last_error}"
     );
 
     let metadata = Metadata::start(bootstrapped(vec![]));
-    rig::until(|| metadata.trouble().is_some());
-    assert_eq!(metadata.trouble(), Some(MetadataError::NoBootstrap));
+    rig::until(|| metadata.last_error().is_some());
+    assert_eq!(metadata.last_error(), Some(MetadataError::NoBootstrap));
     assert!(metadata.any_broker().is_none());
 }
 
 #[test]
 fn a_lost_connection_asks_for_an_update() {
     let server = scripted(|listener| {
-        // The first one is lost after it has answered; what is asked for then is metadata, though nobody wanted it.
+        // The first broker is lost after its response; the loss alone triggers another request.
         for _ in 0..2 {
             let mut peer = Peer::agree(&listener);
             let request = peer.request().unwrap();
             assert_eq!(request.key, ApiKey::Metadata);
-            let mut response = answer(vec![]);
+            let mut response = response_with(vec![]);
             response.brokers.truncate(1);
             response.brokers[0].host = "127.0.0.1".into();
             response.brokers[0].port = i32::from(listener.local_addr().unwrap().port());
-            peer.answer(&request, &response);
+            peer.respond(&request, &response);
         }
     });
     let metadata = Metadata::start(bootstrapped(vec![server.endpoint.clone()]));
@@ -172,7 +172,7 @@ fn it_ends_with_its_last_handle() {
     metadata.clone().request_update(Refresh::New);
     drop(metadata);
     assert!(!wait(never));
-    // The connections are not its own.
+    // The connections are shared with others and stay open.
     assert_ne!(node.status(), Status::Closed);
     drop(connections);
     rig::until(|| node.status() == Status::Closed);

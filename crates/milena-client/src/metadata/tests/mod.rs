@@ -1,4 +1,4 @@
-//! The rules of the cache and of the refresher, and the driver against brokers.
+//! Tests of the cache and the refresher, and of the driver against brokers.
 
 mod cache;
 mod driver;
@@ -15,10 +15,10 @@ use milena_wire::{
     },
 };
 
-use super::{Refresher, Wanted};
+use super::{MetadataCache, Refresher, TopicSelection};
 use crate::net::ClientSettings;
 
-/// The version of all answers, unless a test is about versions.
+/// The version of all responses, unless a test is about versions.
 const VERSION: i16 = 13;
 
 fn id(number: u8) -> Uuid {
@@ -68,7 +68,7 @@ fn failed(name: &str, error: ErrorCode) -> MetadataResponseTopic {
 }
 
 /// Brokers 1 to 3 and these topics.
-fn answer(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
+fn response_with(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
     MetadataResponse {
         brokers: (1..=3).map(broker).collect(),
         cluster_id: Some("the cluster".into()),
@@ -78,29 +78,29 @@ fn answer(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
     }
 }
 
-fn names(names: &[&'static str]) -> Wanted {
-    Wanted::Topics(names.iter().map(|name| ByteString::from_static(name)).collect())
+fn names(names: &[&'static str]) -> TopicSelection {
+    TopicSelection::Topics(names.iter().map(|name| ByteString::from_static(name)).collect())
 }
 
-/// A refresher that wants the topic `orders`.
+/// A refresher with the topic `orders` selected.
 fn refresher() -> Refresher {
     let mut refresher = Refresher::new(&ClientSettings::default(), 1);
-    refresher.want(names(&["orders"]));
+    refresher.select(names(&["orders"]));
     refresher
 }
 
-/// Lets the refresher ask, when it wants to, and gives it the answer. Gives when that was.
-fn learn(refresher: &mut Refresher, version: i16, answer: MetadataResponse) -> i64 {
+/// Lets the refresher send its next request and applies the response. Returns the time.
+fn learn(refresher: &mut Refresher, version: i16, response: MetadataResponse) -> i64 {
     let now_ms = refresher.poll_timeout().unwrap().max(0);
     let call = refresher.poll_request(now_ms).unwrap();
-    assert!(refresher.handle_response(now_ms, call.id, Ok((version, answer))));
+    assert!(refresher.handle_response(now_ms, call.id, Ok((version, response))));
     now_ms
 }
 
-/// Learns that `orders` has one partition with this leader.
+/// Applies a response in which `orders` has one partition with this leader.
 fn learn_leader(refresher: &mut Refresher, topic_id: Uuid, leader_id: i32, epoch: i32) {
     let topic = topic("orders", topic_id, vec![partition(0, leader_id, epoch)]);
-    learn(refresher, VERSION, answer(vec![topic]));
+    learn(refresher, VERSION, response_with(vec![topic]));
     refresher.request_update(super::Refresh::New);
 }
 
@@ -108,4 +108,8 @@ fn learn_leader(refresher: &mut Refresher, topic_id: Uuid, leader_id: i32, epoch
 fn leader(refresher: &Refresher) -> Option<(i32, Option<i32>)> {
     let leader = refresher.cache().leader("orders", 0)?;
     Some((leader.broker.id, leader.epoch))
+}
+
+fn partition_count(cache: &MetadataCache, topic: &str) -> Option<usize> {
+    Some(cache.topic(topic)?.partitions.len())
 }

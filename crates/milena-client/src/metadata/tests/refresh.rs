@@ -1,4 +1,4 @@
-//! When metadata is asked for.
+//! Times of metadata requests.
 
 use super::*;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
     net::CallError,
 };
 
-fn orders_answer(epoch: i32) -> MetadataResponse {
-    answer(vec![topic("orders", id(1), vec![partition(0, 1, epoch)])])
+fn orders_response(epoch: i32) -> MetadataResponse {
+    response_with(vec![topic("orders", id(1), vec![partition(0, 1, epoch)])])
 }
 
 fn fail(refresher: &mut Refresher, error: MetadataError) -> i64 {
@@ -29,9 +29,9 @@ fn it_asks_at_once_and_one_at_a_time() {
     assert_eq!(call.request.topics, Some(vec![]));
     assert_eq!(refresher.poll_timeout(), None);
     assert_eq!(refresher.poll_request(i64::MAX), None);
-    assert!(!refresher.handle_response(5, call.id + 1, Ok((VERSION, answer(vec![])))));
-    assert!(refresher.handle_response(5, call.id, Ok((VERSION, answer(vec![])))));
-    assert!(!refresher.handle_response(5, call.id, Ok((VERSION, answer(vec![])))));
+    assert!(!refresher.handle_response(5, call.id + 1, Ok((VERSION, response_with(vec![])))));
+    assert!(refresher.handle_response(5, call.id, Ok((VERSION, response_with(vec![])))));
+    assert!(!refresher.handle_response(5, call.id, Ok((VERSION, response_with(vec![])))));
     assert_eq!(refresher.poll_timeout(), Some(5 + 300_000));
 }
 
@@ -39,28 +39,28 @@ fn it_asks_at_once_and_one_at_a_time() {
 fn what_is_newly_wanted_is_asked_for_at_once() {
     let mut refresher = refresher();
     let call = refresher.poll_request(0).unwrap();
-    refresher.want(names(&["orders", "others"]));
-    refresher.handle_response(1, call.id, Ok((VERSION, orders_answer(1))));
-    // That answer could not have it.
+    refresher.select(names(&["orders", "others"]));
+    refresher.handle_response(1, call.id, Ok((VERSION, orders_response(1))));
+    // The response in flight could not contain it.
     let call = refresher.poll_request(1).unwrap();
     assert_eq!(call.request.topics.as_ref().unwrap().len(), 2);
-    refresher.handle_response(2, call.id, Ok((VERSION, orders_answer(1))));
-    // Wanting less is nothing new.
-    refresher.want(names(&["others"]));
+    refresher.handle_response(2, call.id, Ok((VERSION, orders_response(1))));
+    // A smaller selection is nothing new.
+    refresher.select(names(&["others"]));
     assert_eq!(refresher.poll_timeout(), Some(2 + 300_000));
-    refresher.want(Wanted::All);
+    refresher.select(TopicSelection::All);
     assert_eq!(refresher.poll_request(2).unwrap().request.topics, None);
 }
 
 #[test]
-fn answers_that_bring_nothing_new_are_asked_for_less_and_less_often() {
+fn responses_that_bring_nothing_new_are_asked_for_less_and_less_often() {
     let mut refresher = refresher();
-    learn(&mut refresher, VERSION, orders_answer(1));
+    learn(&mut refresher, VERSION, orders_response(1));
     let mut last_ms = 0;
     let mut waits = Vec::new();
     for _ in 0..6 {
         refresher.request_update(Refresh::Stale);
-        let now_ms = learn(&mut refresher, VERSION, orders_answer(1));
+        let now_ms = learn(&mut refresher, VERSION, orders_response(1));
         waits.push(now_ms - last_ms);
         last_ms = now_ms;
     }
@@ -70,15 +70,15 @@ fn answers_that_bring_nothing_new_are_asked_for_less_and_less_often() {
             "{waits:?}"
         );
     }
-    // Progress, or somebody who wants something else, begins anew.
+    // Progress or a new selection resets the interval.
     refresher.request_update(Refresh::Stale);
-    last_ms = learn(&mut refresher, VERSION, orders_answer(2));
+    last_ms = learn(&mut refresher, VERSION, orders_response(2));
     refresher.request_update(Refresh::Stale);
     assert!(refresher.poll_timeout().unwrap() - last_ms <= 120);
 }
 
 #[test]
-fn an_answer_that_is_not_the_last_word_is_asked_for_again() {
+fn a_response_that_is_not_the_last_word_is_asked_for_again() {
     for stale in [
         failed("orders", ErrorCode::UnknownTopicOrPartition),
         topic(
@@ -91,12 +91,12 @@ fn an_answer_that_is_not_the_last_word_is_asked_for_again() {
         ),
     ] {
         let mut refresher = refresher();
-        let now_ms = learn(&mut refresher, VERSION, answer(vec![stale]));
+        let now_ms = learn(&mut refresher, VERSION, response_with(vec![stale]));
         assert!(refresher.poll_timeout().unwrap() - now_ms <= 120);
     }
     let mut refresher = refresher();
     let invalid = failed("orders", ErrorCode::InvalidTopicException);
-    let now_ms = learn(&mut refresher, VERSION, answer(vec![invalid]));
+    let now_ms = learn(&mut refresher, VERSION, response_with(vec![invalid]));
     assert_eq!(refresher.poll_timeout(), Some(now_ms + 300_000));
 }
 
@@ -110,27 +110,27 @@ fn failures_are_kept_and_tried_again_later_and_later() {
             now_ms - last_ms >= middle * 8 / 10 && now_ms - last_ms <= 1000,
             "{middle}"
         );
-        assert_eq!(refresher.trouble(), Some(&MetadataError::NoBootstrap));
+        assert_eq!(refresher.last_error(), Some(&MetadataError::NoBootstrap));
         last_ms = now_ms;
     }
-    // Who wants something new does not make a broken network better.
+    // A new selection does not shorten the backoff of a broken network.
     let due_ms = refresher.poll_timeout();
-    refresher.want(names(&["others"]));
+    refresher.select(names(&["others"]));
     assert_eq!(refresher.poll_timeout(), due_ms);
-    learn(&mut refresher, VERSION, orders_answer(1));
-    assert_eq!(refresher.trouble(), None);
+    learn(&mut refresher, VERSION, orders_response(1));
+    assert_eq!(refresher.last_error(), None);
 }
 
 #[test]
-fn an_answer_without_brokers_is_a_failure() {
+fn a_response_without_brokers_is_a_failure() {
     let mut refresher = refresher();
-    learn(&mut refresher, VERSION, orders_answer(1));
+    learn(&mut refresher, VERSION, orders_response(1));
     refresher.request_update(Refresh::New);
     let now_ms = refresher.poll_timeout().unwrap();
     let call = refresher.poll_request(now_ms).unwrap();
     let empty = Ok((VERSION, MetadataResponse::default()));
     assert!(!refresher.handle_response(now_ms, call.id, empty));
-    assert_eq!(refresher.trouble(), Some(&MetadataError::NoBrokers));
+    assert_eq!(refresher.last_error(), Some(&MetadataError::NoBrokers));
     assert_eq!(brokers(&refresher), 3);
 }
 
@@ -142,18 +142,18 @@ fn a_broker_can_send_us_back_to_the_bootstrap_servers() {
             ..ClientSettings::default()
         };
         let mut refresher = Refresher::new(&settings, 1);
-        learn(&mut refresher, VERSION, orders_answer(1));
+        learn(&mut refresher, VERSION, orders_response(1));
         refresher.request_update(Refresh::New);
         let now_ms = refresher.poll_timeout().unwrap();
         let call = refresher.poll_request(now_ms).unwrap();
         let required = MetadataResponse {
             error_code: ErrorCode::RebootstrapRequired.code(),
-            ..orders_answer(1)
+            ..orders_response(1)
         };
         refresher.handle_response(now_ms, call.id, Ok((VERSION, required)));
         assert_eq!(brokers(&refresher), left);
-        // Topics are still known; where their leaders are is not.
-        assert_eq!(refresher.cache().partition_count("orders"), Some(1));
+        // Topics are still known; their leaders are not.
+        assert_eq!(partition_count(refresher.cache(), "orders"), Some(1));
         assert_eq!(leader(&refresher).is_some(), left > 0);
     }
 }
@@ -161,8 +161,8 @@ fn a_broker_can_send_us_back_to_the_bootstrap_servers() {
 #[test]
 fn brokers_that_cannot_be_reached_are_forgotten() {
     let mut refresher = refresher();
-    assert!(!refresher.handle_unreachable(), "there is nobody to forget");
-    learn(&mut refresher, VERSION, orders_answer(1));
+    assert!(!refresher.handle_unreachable(), "no brokers are known");
+    learn(&mut refresher, VERSION, orders_response(1));
     assert!(refresher.handle_unreachable());
     assert_eq!(brokers(&refresher), 0);
 }
@@ -170,7 +170,7 @@ fn brokers_that_cannot_be_reached_are_forgotten() {
 #[test]
 fn after_a_long_time_without_success_it_begins_anew() {
     let mut refresher = refresher();
-    let mut now_ms = learn(&mut refresher, VERSION, orders_answer(1));
+    let mut now_ms = learn(&mut refresher, VERSION, orders_response(1));
     refresher.request_update(Refresh::Stale);
     let since_ms = refresher.poll_timeout().unwrap();
     while now_ms - since_ms <= 300_000 {
@@ -182,18 +182,18 @@ fn after_a_long_time_without_success_it_begins_anew() {
 
 #[test]
 fn topics_are_created_only_if_they_are_wanted_by_name_and_it_is_allowed() {
-    let auto_create = |allow_auto_create_topics, wanted| {
+    let auto_create = |allow_auto_create_topics, selection| {
         let settings = ClientSettings {
             allow_auto_create_topics,
             ..ClientSettings::default()
         };
         let mut refresher = Refresher::new(&settings, 1);
-        refresher.want(wanted);
+        refresher.select(selection);
         let call = refresher.poll_request(0).unwrap();
         (call.request.allow_auto_topic_creation, call.versions.min)
     };
     assert_eq!(auto_create(true, names(&["orders"])), (true, 4));
     assert_eq!(auto_create(false, names(&["orders"])), (false, 4));
-    assert_eq!(auto_create(true, Wanted::All), (false, 4));
-    assert_eq!(auto_create(true, Wanted::Ids([id(1)].into())), (false, 12));
+    assert_eq!(auto_create(true, TopicSelection::All), (false, 4));
+    assert_eq!(auto_create(true, TopicSelection::Ids([id(1)].into())), (false, 12));
 }

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, mpsc};
 
 use milena_wire::{
-    api::ApiKey,
     messages::*,
     records::{BatchBuilder, BatchOptions, Batches, NewRecord},
 };
@@ -23,8 +22,8 @@ pub(crate) fn create_topic(connection: &Connection, name: &str) {
         timeout_ms: 30_000,
         ..Default::default()
     };
-    let answer = wait(connection.call(request, SendOptions::default())).unwrap();
-    assert_eq!(answer.response.topics[0].error_code, 0, "{answer:?}");
+    let response = wait(connection.call(request, SendOptions::default())).unwrap();
+    assert_eq!(response.body.topics[0].error_code, 0, "{response:?}");
 }
 
 fn produce(connection: &Connection, topic: &str, value: &[u8]) {
@@ -49,11 +48,11 @@ fn produce(connection: &Connection, topic: &str, value: &[u8]) {
         }],
         ..Default::default()
     };
-    // From version 13 on topics have ids instead of names.
-    let answer = wait(connection.call(request, SendOptions::default().version_max(12))).unwrap();
+    // Since version 13 topics have ids instead of names.
+    let response = wait(connection.call(request, SendOptions::default().version_max(12))).unwrap();
     assert_eq!(
-        answer.response.responses[0].partition_responses[0].error_code, 0,
-        "{answer:?}"
+        response.body.responses[0].partition_responses[0].error_code, 0,
+        "{response:?}"
     );
 }
 
@@ -61,7 +60,7 @@ fn fetch_from(topic: &str, fetch_offset: i64) -> FetchRequest {
     FetchRequest {
         max_wait_ms: 0,
         min_bytes: 1,
-        // One batch each time.
+        // One batch per fetch.
         max_bytes: 1,
         topics: vec![fetch_request::FetchTopic {
             topic: topic.into(),
@@ -82,30 +81,32 @@ fn both_sides_agree_and_the_newest_version_is_used() {
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &broker.endpoint);
     assert_eq!(connection.status(), Status::Unconnected);
-    let answer = wait(connection.call(ask(), SendOptions::default())).unwrap();
-    assert_eq!(answer.version, 13);
-    assert_eq!(answer.response.brokers.len(), 1);
+    let response = wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
+    assert_eq!(response.version, 13);
+    assert_eq!(response.body.brokers.len(), 1);
     assert_eq!(connection.status(), Status::Ready);
-    assert!(connection.versions().unwrap().of(ApiKey::Fetch).is_some());
     assert!(connections.features().finalized.contains_key("transaction.version"));
 
-    let older = wait(connection.call(ask(), SendOptions::default().version_max(7))).unwrap();
+    let older = wait(connection.call(metadata_request(), SendOptions::default().version_max(7))).unwrap();
     assert_eq!(older.version, 7);
     let numbers = connections.numbers();
-    assert_eq!((numbers.requests, numbers.answers, numbers.connections_made), (2, 2, 1));
-    assert_eq!(numbers, connection.numbers());
-    assert!(numbers.bytes_in > answer.size as u64 && numbers.latency_us_max > 0);
+    assert_eq!(
+        (numbers.requests, numbers.responses, numbers.connections_made),
+        (2, 2, 1)
+    );
+    assert_eq!(numbers, connections.node_numbers()[0].numbers);
+    assert!(numbers.bytes_in > 0 && numbers.latency_us_max > 0);
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_requests() {
+fn responses_come_in_the_order_of_the_requests() {
     let broker = broker();
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &broker.endpoint);
     let (done, order) = mpsc::channel();
     for number in 0..300 {
         let done = done.clone();
-        connection.send(ask(), SendOptions::default(), move |result| {
+        connection.send(metadata_request(), SendOptions::default(), move |result| {
             done.send((number, result.is_ok())).unwrap();
         });
     }
@@ -115,13 +116,13 @@ fn answers_come_in_the_order_of_the_requests() {
     assert_eq!(connections.numbers().connections_made, 1);
 }
 
-/// Fetches one batch after the other, each from the handler of the one before.
+/// Fetches one batch after the other, each from the callback of the one before.
 fn fetch_on(connection: Connection, offset: i64, done: mpsc::Sender<(i64, Option<String>)>) {
     let options = SendOptions::default().version_max(12);
     let next = connection.clone();
     connection.send(fetch_from("chain", offset), options, move |result| {
-        let answer = result.unwrap();
-        let records = answer.response.responses[0].partitions[0].records.clone().unwrap();
+        let response = result.unwrap();
+        let records = response.body.responses[0].partitions[0].records.clone().unwrap();
         let thread = std::thread::current().name().map(str::to_owned);
         done.send((offset, thread)).unwrap();
         if let Some(batch) = Batches::new(records).next() {
@@ -131,20 +132,20 @@ fn fetch_on(connection: Connection, offset: i64, done: mpsc::Sender<(i64, Option
 }
 
 #[test]
-fn the_handler_of_an_answer_sends_the_next_request() {
+fn the_handler_of_a_response_sends_the_next_request() {
     let broker = broker();
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &broker.endpoint);
     create_topic(&connection, "chain");
-    // The second one is large enough to be written in parts and read into a buffer of the pool.
+    // The second value is written in several parts and read into a pooled buffer.
     for value in [&b"small"[..], &vec![1; 900_000], b"last"] {
         produce(&connection, "chain", value);
     }
-    let (done, fetched) = mpsc::channel();
+    let (done, fetch_response) = mpsc::channel();
     fetch_on(connection, 0, done);
     let io = Some("milena-io".to_owned());
     let expected: Vec<_> = (0..4).map(|offset| (offset, io.clone())).collect();
-    assert_eq!(fetched.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(fetch_response.iter().collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn a_role_has_a_socket_of_its_own() {
     let connections = connections(ClientSettings::default());
     for role in [Role::Data, Role::Coordinator, Role::Data] {
         let connection = connections.node(1, role, &broker.endpoint);
-        wait(connection.call(ask(), SendOptions::default())).unwrap();
+        wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     }
     assert_eq!(connections.numbers().connections_made, 2);
     let requests: Vec<_> = connections
@@ -170,7 +171,7 @@ fn a_name_with_several_addresses_is_reached_at_the_one_that_listens() {
     let connections = connections(ClientSettings::default());
     let by_name = crate::net::Endpoint::new("localhost", broker.endpoint.port);
     let connection = connections.node(1, Role::Data, &by_name);
-    wait(connection.call(ask(), SendOptions::default())).unwrap();
+    wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn the_caller_may_hold_a_lock_that_the_handler_takes() {
         }
         let held = lock.lock().unwrap();
         let (theirs, done) = (Arc::clone(&lock), done.clone());
-        connection.send(ask(), SendOptions::default(), move |result| {
+        connection.send(metadata_request(), SendOptions::default(), move |result| {
             *theirs.lock().unwrap() += 1;
             done.send(result.is_ok()).unwrap();
         });

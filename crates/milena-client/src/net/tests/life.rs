@@ -1,4 +1,4 @@
-//! How connections begin and end.
+//! Connections: start, reuse, loss and end.
 
 use std::{
     net::TcpListener,
@@ -15,9 +15,9 @@ use super::rig::*;
 use crate::net::{CallError, ClientSettings, Connection, Endpoint, Role, SendOptions, Status};
 
 #[test]
-fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
-    let nobody = Nobody::new();
-    let endpoint = nobody.endpoint();
+fn a_closed_port_is_an_error_and_then_waited_for() {
+    let closed = ClosedPort::new();
+    let endpoint = closed.endpoint();
     let connections = connections(ClientSettings {
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,
@@ -26,7 +26,7 @@ fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
     let (lost, losses) = mpsc::channel();
     connections.watch_losses(move |node| lost.send(node).unwrap());
     let connection = connections.node(7, Role::Data, &endpoint);
-    let error = wait(connection.call(ask(), SendOptions::default())).unwrap_err();
+    let error = wait(connection.call(metadata_request(), SendOptions::default())).unwrap_err();
     assert!(
         matches!(&error, CallError::ConnectFailed { address, .. } if *address == endpoint),
         "{error}"
@@ -35,8 +35,8 @@ fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
     assert_eq!(losses.recv_timeout(PATIENCE).unwrap(), 7);
     assert!(matches!(connection.status(), Status::BackingOff { .. }));
     assert_eq!(connections.numbers().connections_failed, 1);
-    // The next one waits for the backoff, as long as its own time allows.
-    let error = wait(connection.call(ask(), SendOptions::timeout_ms(20))).unwrap_err();
+    // The next request waits for the backoff, within its own timeout.
+    let error = wait(connection.call(metadata_request(), SendOptions::timeout_ms(20))).unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
     assert_eq!(connections.numbers().connections_failed, 1);
 }
@@ -45,10 +45,10 @@ fn a_port_where_nobody_listens_is_an_error_and_then_waited_for() {
 fn a_name_that_does_not_exist_is_an_error() {
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &Endpoint::new("no-such-host.invalid", 9092));
-    let error = wait(connection.call(ask(), SendOptions::default()))
+    let error = wait(connection.call(metadata_request(), SendOptions::default()))
         .unwrap_err()
         .to_string();
-    let expected = "cannot connect to no-such-host.invalid:9092: its name cannot be looked up: ";
+    let expected = "cannot connect to no-such-host.invalid:9092: cannot resolve the host name: ";
     assert!(error.starts_with(expected), "{error}");
 }
 
@@ -58,13 +58,13 @@ fn an_idle_connection_is_closed_and_opened_again() {
         for _ in 0..2 {
             let mut peer = Peer::agree(&listener);
             let request = peer.request().unwrap();
-            peer.answer(&request, &MetadataResponse::default());
+            peer.respond(&request, &MetadataResponse::default());
             assert!(peer.request().is_none(), "the client should have closed");
         }
     });
     let connections = connections(ClientSettings {
         connections_max_idle_ms: 20,
-        // A loss would show.
+        // Long enough to notice a loss.
         reconnect_backoff_ms: 3_600_000,
         reconnect_backoff_max_ms: 3_600_000,
         ..ClientSettings::default()
@@ -72,7 +72,7 @@ fn an_idle_connection_is_closed_and_opened_again() {
     connections.watch_losses(|_| panic!("being idle is no loss"));
     let connection = server.connection(&connections);
     for _ in 0..2 {
-        wait(connection.call(ask(), SendOptions::default())).unwrap();
+        wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
         until(|| connection.status() == Status::Unconnected);
     }
     server.finish();
@@ -83,19 +83,19 @@ fn a_broker_that_throttles_is_left_in_peace() {
     let server = scripted(|listener| {
         let mut peer = Peer::agree(&listener);
         let request = peer.request().unwrap();
-        let answer = MetadataResponse {
+        let response = MetadataResponse {
             throttle_time_ms: 3_600_000,
             ..MetadataResponse::default()
         };
-        peer.answer(&request, &answer);
+        peer.respond(&request, &response);
         assert!(peer.request().is_none(), "nothing may come for an hour");
     });
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
-    wait(connection.call(ask(), SendOptions::default())).unwrap();
-    let error = wait(connection.call(ask(), SendOptions::timeout_ms(20))).unwrap_err();
+    wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
+    let error = wait(connection.call(metadata_request(), SendOptions::timeout_ms(20))).unwrap_err();
     assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
-    // That was not the broker's fault: the connection stays.
+    // The broker is not at fault: the connection stays.
     assert_eq!(connection.status(), Status::Ready);
     assert_eq!(connections.numbers().throttled_ms, 3_600_000);
     connections.close();
@@ -108,58 +108,58 @@ fn after_the_throttle_time_requests_go_on() {
         let mut peer = Peer::agree(&listener);
         for throttle_time_ms in [30, 0] {
             let request = peer.request().unwrap();
-            let answer = MetadataResponse {
+            let response = MetadataResponse {
                 throttle_time_ms,
                 ..MetadataResponse::default()
             };
-            peer.answer(&request, &answer);
+            peer.respond(&request, &response);
         }
     });
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
     for _ in 0..2 {
-        wait(connection.call(ask(), SendOptions::default())).unwrap();
+        wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     }
     server.finish();
 }
 
 #[test]
 fn closing_fails_what_waits_and_what_was_sent() {
-    let (asked, was_asked) = mpsc::channel();
+    let (received, requests) = mpsc::channel();
     let server = scripted(move |listener| {
         let mut peer = Peer::agree(&listener);
         peer.request().unwrap();
-        asked.send(()).unwrap();
+        received.send(()).unwrap();
         assert!(peer.request().is_none());
     });
-    // Connections end with the last handle to them, not with that to one of them.
+    // Connections end with the last handle to all of them, not with the handle to one.
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
-    let sent = connection.call(ask(), SendOptions::default());
-    was_asked.recv_timeout(PATIENCE).unwrap();
+    let sent = connection.call(metadata_request(), SendOptions::default());
+    requests.recv_timeout(PATIENCE).unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let waits = Endpoint::new("127.0.0.1", silent.local_addr().unwrap().port());
     let waits = connections
         .node(2, Role::Data, &waits)
-        .call(ask(), SendOptions::default());
+        .call(metadata_request(), SendOptions::default());
     drop(connections);
     assert_eq!(wait(sent).unwrap_err(), CallError::Closed);
     assert_eq!(wait(waits).unwrap_err(), CallError::Closed);
     assert_eq!(connection.status(), Status::Closed);
     assert_eq!(
-        wait(connection.call(ask(), SendOptions::default())).unwrap_err(),
+        wait(connection.call(metadata_request(), SendOptions::default())).unwrap_err(),
         CallError::Closed
     );
     server.finish();
 }
 
 #[test]
-fn a_handler_that_panics_harms_nobody_else() {
+fn a_handler_that_panics_harms_no_other_request() {
     let broker = broker();
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &broker.endpoint);
-    connection.send(ask(), SendOptions::default(), |_| panic!("on purpose"));
-    wait(connection.call(ask(), SendOptions::default())).unwrap();
+    connection.send(metadata_request(), SendOptions::default(), |_| panic!("on purpose"));
+    wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     let built = |_| -> milena_wire::messages::MetadataRequest { panic!("on purpose") };
     let (done, failed) = mpsc::channel();
     connection.send_built(built, SendOptions::default(), move |result| {
@@ -167,17 +167,17 @@ fn a_handler_that_panics_harms_nobody_else() {
     });
     assert!(matches!(
         failed.recv_timeout(PATIENCE).unwrap(),
-        CallError::BadRequest { .. }
+        CallError::EncodeFailed { .. }
     ));
-    wait(connection.call(ask(), SendOptions::default())).unwrap();
+    wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     assert_eq!(connections.numbers().connections_made, 1);
 }
 
-/// Sends what cannot be sent, again and again, until it may stop.
+/// Sends a request that cannot be encoded, over and over, until `stop`.
 fn insist(connection: Connection, stop: Arc<AtomicBool>) {
     let again = connection.clone();
     let impossible = SendOptions::default().version_min(i16::MAX);
-    connection.send(ask(), impossible, move |result| {
+    connection.send(metadata_request(), impossible, move |result| {
         assert!(matches!(result, Err(CallError::UnsupportedVersion { .. })));
         if !stop.load(Relaxed) {
             insist(again, stop);
@@ -192,31 +192,31 @@ fn a_handler_that_insists_does_not_stop_the_others() {
     let connection = connections.node(1, Role::Data, &broker.endpoint);
     let stop = Arc::default();
     insist(connection.clone(), Arc::clone(&stop));
-    wait(connection.call(ask(), SendOptions::default())).unwrap();
+    wait(connection.call(metadata_request(), SendOptions::default())).unwrap();
     let other = connections.node(2, Role::Data, &broker.endpoint);
-    wait(other.call(ask(), SendOptions::default())).unwrap();
+    wait(other.call(metadata_request(), SendOptions::default())).unwrap();
     stop.store(true, Relaxed);
 }
 
 #[test]
-fn the_buffer_of_a_large_answer_is_used_again() {
+fn the_buffer_of_a_large_response_is_used_again() {
     let server = scripted(|listener| {
         let mut peer = Peer::agree(&listener);
         for size in [2_000_000, 2_000_100] {
             let request = peer.request().unwrap();
-            peer.answer(&request, &fetched(size));
+            peer.respond(&request, &fetch_response(size));
         }
     });
     let connections = connections(ClientSettings::default());
     let connection = server.connection(&connections);
     let mut buffers = Vec::new();
     for size in [2_000_000, 2_000_100] {
-        let mut answer = wait(connection.call(fetch(), SendOptions::default())).unwrap();
-        let records = answer.response.responses[0].partitions[0].records.take().unwrap();
+        let mut response = wait(connection.call(fetch(), SendOptions::default())).unwrap();
+        let records = response.body.responses[0].partitions[0].records.take().unwrap();
         assert!(records.len() == size && records.iter().all(|&byte| byte == 7));
-        buffers.push(records.as_ptr() as usize - (answer.size - records.len()));
+        buffers.push(records.as_ptr() as usize);
     }
-    // Not by a byte: what is before the records has the same length in both.
+    // The bytes before the records have the same length in both responses.
     assert!(buffers[0].abs_diff(buffers[1]) < 100, "{buffers:?}");
     server.finish();
 }
@@ -228,10 +228,10 @@ fn requests_that_wait_are_bounded() {
     let connections = connections(ClientSettings::default());
     let connection = connections.node(1, Role::Data, &endpoint);
     for _ in 0..1000 {
-        connection.send(ask(), SendOptions::default(), |_| {});
+        connection.send(metadata_request(), SendOptions::default(), |_| {});
     }
     assert_eq!(connection.load(), 1000);
-    let error = wait(connection.call(ask(), SendOptions::default())).unwrap_err();
+    let error = wait(connection.call(metadata_request(), SendOptions::default())).unwrap_err();
     assert!(
         matches!(error, CallError::TooManyWaiting { waiting: 1000, .. }),
         "{error}"
@@ -243,20 +243,20 @@ fn a_node_that_moved_gets_a_new_connection() {
     let (old, new) = (broker(), broker());
     let connections = connections(ClientSettings::default());
     let before = connections.node(1, Role::Data, &old.endpoint);
-    wait(before.call(ask(), SendOptions::default())).unwrap();
+    wait(before.call(metadata_request(), SendOptions::default())).unwrap();
     let after = connections.node(1, Role::Data, &new.endpoint);
     assert_eq!(before.status(), Status::Closed);
-    let error = wait(before.call(ask(), SendOptions::default())).unwrap_err();
+    let error = wait(before.call(metadata_request(), SendOptions::default())).unwrap_err();
     assert!(matches!(error, CallError::Disconnected { .. }), "{error}");
-    wait(after.call(ask(), SendOptions::default())).unwrap();
+    wait(after.call(metadata_request(), SendOptions::default())).unwrap();
 }
 
 #[test]
-fn nodes_that_left_are_forgotten_when_nobody_uses_them() {
+fn nodes_that_left_are_forgotten_when_they_are_unused() {
     let broker = broker();
     let connections = connections(ClientSettings::default());
     let used = connections.node(1, Role::Data, &broker.endpoint);
-    wait(used.call(ask(), SendOptions::default())).unwrap();
+    wait(used.call(metadata_request(), SendOptions::default())).unwrap();
     let unused = connections.node(2, Role::Data, &broker.endpoint);
     let known = connections.node(3, Role::Data, &broker.endpoint);
     connections.retain(&[3].into());
@@ -274,7 +274,7 @@ fn what_a_handler_holds_is_free_when_all_is_closed() {
     let (theirs, (done, ended)) = (Arc::clone(&held), mpsc::channel::<()>());
     connections
         .node(1, Role::Data, &endpoint)
-        .send(ask(), SendOptions::default(), move |_| {
+        .send(metadata_request(), SendOptions::default(), move |_| {
             drop(theirs);
             drop(done);
         });

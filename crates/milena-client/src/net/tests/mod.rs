@@ -1,4 +1,4 @@
-//! Connections against a real broker, and against servers that do what a test tells them.
+//! Connections to a real broker, and to servers that follow a script.
 
 pub(crate) mod broker;
 mod life;

@@ -1,4 +1,4 @@
-//! A broker in this process, a server that follows a script, and what tests do with them.
+//! Test fixtures: a broker in this process, and a server that follows a script.
 
 use std::{
     future::Future,
@@ -24,7 +24,7 @@ use crate::{
     net::{ClientSettings, Connection, Connections, Endpoint, Role},
 };
 
-/// Long enough for a busy machine; only a test that fails waits for it.
+/// Long enough for a busy machine; only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
@@ -34,14 +34,14 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
         .unwrap();
     runtime
         .block_on(async { tokio::time::timeout(PATIENCE, future).await })
-        .expect("it does not happen")
+        .expect("the condition does not hold in time")
 }
 
-/// Waits until this holds.
+/// Waits until the condition holds.
 pub(crate) fn until(holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it does not happen");
+        assert!(begun.elapsed() < PATIENCE, "the condition does not hold in time");
         std::thread::yield_now();
     }
 }
@@ -87,12 +87,12 @@ impl Drop for Running {
     }
 }
 
-/// A port that is taken, and where nobody listens.
-pub(crate) struct Nobody {
+/// A reserved port without a listener.
+pub(crate) struct ClosedPort {
     socket: TcpSocket,
 }
 
-impl Nobody {
+impl ClosedPort {
     pub(crate) fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -104,7 +104,7 @@ impl Nobody {
     }
 }
 
-/// A server whose thread follows a script. A failure in the script is one of the test.
+/// A server whose thread follows a script. A panic in the script fails the test.
 pub(crate) struct Scripted {
     pub(crate) endpoint: Endpoint,
     thread: Option<JoinHandle<()>>,
@@ -138,7 +138,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Accepts a connection on which nothing is agreed.
+    /// Accepts a connection without a handshake.
     pub(crate) fn accept(listener: &TcpListener) -> Self {
         listener.set_nonblocking(true).unwrap();
         let begun = Instant::now();
@@ -147,7 +147,7 @@ impl Peer {
                 Ok((stream, _)) => break stream,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
-            assert!(begun.elapsed() < PATIENCE, "nobody connects");
+            assert!(begun.elapsed() < PATIENCE, "no connection in time");
             std::thread::yield_now();
         };
         stream.set_nonblocking(false).unwrap();
@@ -156,16 +156,16 @@ impl Peer {
         Self { stream }
     }
 
-    /// Accepts a connection and agrees on all versions that there are.
+    /// Accepts a connection and completes the handshake with all versions.
     pub(crate) fn agree(listener: &TcpListener) -> Self {
         let mut peer = Self::accept(listener);
         let request = peer.request().unwrap();
         assert_eq!((request.key, request.version), (ApiKey::ApiVersions, 4));
-        peer.answer(&request, &all_versions());
+        peer.respond(&request, &all_versions());
         peer
     }
 
-    /// The next request; `None` if the client has closed.
+    /// The next request; `None` if the client has closed the connection.
     pub(crate) fn request(&mut self) -> Option<RequestFrame> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix).ok()?;
@@ -174,7 +174,7 @@ impl Peer {
         Some(RequestFrame::parse(body.into()).unwrap())
     }
 
-    pub(crate) fn answer<R: Response>(&mut self, request: &RequestFrame, response: &R) {
+    pub(crate) fn respond<R: Response>(&mut self, request: &RequestFrame, response: &R) {
         self.send(&encoded(request, response));
     }
 
@@ -204,8 +204,8 @@ pub(crate) fn all_versions() -> ApiVersionsResponse {
     }
 }
 
-/// A request that every broker answers.
-pub(crate) fn ask() -> MetadataRequest {
+/// A request that every broker accepts.
+pub(crate) fn metadata_request() -> MetadataRequest {
     MetadataRequest {
         topics: Some(vec![]),
         ..MetadataRequest::default()
@@ -216,8 +216,8 @@ pub(crate) fn fetch() -> FetchRequest {
     FetchRequest::default()
 }
 
-/// An answer to a Fetch that has `size` bytes of records.
-pub(crate) fn fetched(size: usize) -> FetchResponse {
+/// A Fetch response with `size` bytes of records.
+pub(crate) fn fetch_response(size: usize) -> FetchResponse {
     use milena_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
     let partition = PartitionData {
         records: Some(vec![7; size].into()),

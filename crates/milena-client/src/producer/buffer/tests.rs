@@ -10,7 +10,6 @@ use milena_wire::{
 };
 
 use super::*;
-use crate::producer::record::Place;
 
 const BATCH_SIZE: usize = 1_000;
 const BATCH_MAX: usize = 20_000;
@@ -30,7 +29,7 @@ fn partition() -> Partition {
         transaction: None,
     };
     let slot = Sender::new(config, 1).slot(&TopicPartition::new("t", 0));
-    let place = Place {
+    let place = TopicPartition {
         topic: "t".into(),
         partition: 0,
     };
@@ -46,8 +45,8 @@ fn limits(memory: usize) -> Limits {
     }
 }
 
-/// Fills batches until one is closed, and takes that one. `None` if there is no room before that.
-fn fill(partition: &Partition, limits: &Limits) -> Option<Ready> {
+/// Appends records until a batch is closed, and takes it. `None` if memory is exhausted before that.
+fn fill(partition: &Partition, limits: &Limits) -> Option<ReadyBatch> {
     let value = [7; 90];
     let record = NewRecord {
         value: Some(&value),
@@ -61,7 +60,7 @@ fn fill(partition: &Partition, limits: &Limits) -> Option<Ready> {
     }
 }
 
-fn size(ready: &Ready) -> usize {
+fn size(ready: &ReadyBatch) -> usize {
     ready.batch.size()
 }
 
@@ -80,7 +79,7 @@ fn batches_grow_with_what_is_not_acknowledged_and_shrink_again() {
     fill(&partition, &limits).unwrap();
     let largest = fill(&partition, &limits).unwrap();
     assert!(is_about(size(&largest), BATCH_MAX), "{}", size(&largest));
-    // All is acknowledged: what is open has grown enough to leave, and the next one is small again.
+    // Everything is acknowledged: the open batch is large enough to be sent, and the next one is small again.
     drop((waiting, largest));
     fill(&partition, &limits).unwrap();
     let small = fill(&partition, &limits).unwrap();

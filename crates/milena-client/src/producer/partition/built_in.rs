@@ -1,17 +1,17 @@
-//! Kafka's own.
+//! Kafka's default partitioner.
 
-use super::{Choice, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// Kafka's default: murmur2 of the key, as in Java. A record without a key stays with one partition until that has got a
+/// Kafka's default: murmur2 of the key, as in Java. Records without a key stay with one partition until it has a full
 /// batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BuiltIn {
-    /// `partitioner.ignore.keys`: all records are treated as if they had none.
+    /// `partitioner.ignore.keys`: treats all records as if they had no key.
     pub ignore_keys: bool,
 }
 
 impl Partitioner for BuiltIn {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         match record.key {
             Some(key) if !self.ignore_keys => Choice::Partition(partitions.of_hash(murmur2(key))),
             _ => Choice::Sticky,

@@ -1,10 +1,9 @@
-//! By several fields together.
+//! Partitioning by several fields.
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, hash::murmur2_of};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, hash::murmur2_of};
 
-/// Records that agree in all fields go to one partition. It is the one that Kafka chooses for a key in which the fields
-/// are joined by the separator, so that other producers can do the same. A record that lacks a field is treated as if it
-/// had no key.
+/// Maps records with equal fields to one partition. It is the partition of a key that joins the fields with the
+/// separator, so that other producers can compute it. A record that lacks a field counts as a record without a key.
 #[derive(Debug, Clone)]
 pub struct Composite {
     fields: Vec<Field>,
@@ -12,7 +11,7 @@ pub struct Composite {
 }
 
 impl Composite {
-    /// Joined by colons.
+    /// With a colon as separator.
     pub fn new(fields: impl IntoIterator<Item = Field>) -> Self {
         Self {
             fields: fields.into_iter().collect(),
@@ -28,13 +27,13 @@ impl Composite {
 }
 
 impl Partitioner for Composite {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let is_whole = self.fields.iter().all(|field| field.of(record).is_some());
         if self.fields.is_empty() || !is_whole {
             return Choice::Sticky;
         }
-        let parts = self.fields.iter().enumerate().map(|(place, field)| {
-            let separator = (place > 0).then_some(self.separator);
+        let parts = self.fields.iter().enumerate().map(|(index, field)| {
+            let separator = (index > 0).then_some(self.separator);
             (separator, field.of(record).unwrap_or_default())
         });
         let bytes = parts.flat_map(|(separator, part)| separator.into_iter().chain(part.iter().copied()));

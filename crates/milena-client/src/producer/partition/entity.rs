@@ -1,11 +1,11 @@
-//! By what a record is about.
+//! Partitioning by entity.
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// All records of one entity go to one partition, whatever their keys: a customer's orders, say, that have numbers of
-/// their own for keys. A record without the field is treated as if it had no key.
+/// Maps all records of one entity to one partition, independent of their keys: for example all orders of a customer. A
+/// record without the field counts as a record without a key.
 ///
-/// The partition is the one that Kafka chooses for a key that is the field.
+/// It is the partition of a key that equals the field.
 #[derive(Debug, Clone)]
 pub struct ByEntity {
     field: Field,
@@ -18,7 +18,7 @@ impl ByEntity {
 }
 
 impl Partitioner for ByEntity {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         match self.field.of(record) {
             Some(entity) => Choice::Partition(partitions.of_hash(murmur2(entity))),
             None => Choice::Sticky,

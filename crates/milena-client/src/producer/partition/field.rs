@@ -1,17 +1,17 @@
-//! The part of a record that decides.
+//! The field of a record that determines its partition.
 
 use bytestring::ByteString;
 
-use super::Unplaced;
+use super::PartitionInput;
 
-/// A part of a record.
+/// A field of a record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     Key,
-    /// What stands at this place of the key, between separators; the first is 0.
+    /// A part of the key between separators; the first has index 0.
     KeyPart {
         separator: u8,
-        place: usize,
+        index: usize,
     },
     /// The last header of this name.
     Header(ByteString),
@@ -22,11 +22,11 @@ impl Field {
         Self::Header(name.into())
     }
 
-    /// The field of a record that has it.
-    pub fn of<'a>(&self, record: &Unplaced<'a>) -> Option<&'a [u8]> {
+    /// The value of the field, if the record has it.
+    pub fn of<'a>(&self, record: &PartitionInput<'a>) -> Option<&'a [u8]> {
         match self {
             Self::Key => record.key,
-            Self::KeyPart { separator, place } => record.key?.split(|byte| byte == separator).nth(*place),
+            Self::KeyPart { separator, index } => record.key?.split(|byte| byte == separator).nth(*index),
             Self::Header(name) => {
                 let mut headers = record.headers.iter().rev();
                 headers.find(|header| header.key == name.as_bytes())?.value

@@ -1,4 +1,4 @@
-//! The hashes that decide about partitions, bit for bit as others compute them.
+//! Hash functions of partitioners, identical to those of other clients.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -21,7 +21,7 @@ pub fn murmur2(key: &[u8]) -> u32 {
     finish(hash, u32::from_le_bytes(tail), false)
 }
 
-/// [`murmur2`] of bytes that do not lie together.
+/// [`murmur2`] of bytes that are not contiguous.
 pub(super) fn murmur2_of(bytes: impl Iterator<Item = u8> + Clone) -> u32 {
     let mut hash = begin(bytes.clone().count());
     let (mut word, mut filled) = (0, 0);
@@ -36,7 +36,7 @@ pub(super) fn murmur2_of(bytes: impl Iterator<Item = u8> + Clone) -> u32 {
     finish(hash, word, filled == 0)
 }
 
-/// Java counts bytes in 32 bits.
+/// Java's lengths have 32 bits.
 fn begin(len: usize) -> u32 {
     SEED ^ (len as u32)
 }
@@ -47,7 +47,7 @@ fn mix(hash: u32, word: u32) -> u32 {
     hash.wrapping_mul(MULTIPLIER) ^ word
 }
 
-/// `tail` has the bytes that fill no word.
+/// `tail` has the bytes after the last whole word.
 fn finish(hash: u32, tail: u32, is_whole: bool) -> u32 {
     let hash = if is_whole {
         hash
@@ -58,7 +58,7 @@ fn finish(hash: u32, tail: u32, is_whole: bool) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// librdkafka's FNV-1a: taken for a signed number and made positive, as Sarama does.
+/// librdkafka's FNV-1a: interpreted as a signed number and made positive, as Sarama does.
 pub fn fnv1a(key: &[u8]) -> u32 {
     let mut hash: u32 = 0x811c_9dc5;
     for byte in key {
@@ -67,7 +67,7 @@ pub fn fnv1a(key: &[u8]) -> u32 {
     hash.cast_signed().unsigned_abs()
 }
 
-/// A hash of 64 bits for our own use: the same in every run, and of nobody's interest outside.
+/// A 64-bit hash for internal use, the same in every run.
 pub(super) fn of_bytes(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

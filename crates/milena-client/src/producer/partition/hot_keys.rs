@@ -1,4 +1,4 @@
-//! Keys that are too many for one partition.
+//! Spreading of hot keys.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,18 +12,19 @@ use std::{
 use tracing::{info, warn};
 
 use super::{
-    BuiltIn, Choice, KeyVariety, Partitioner, PartitionerNumbers, Partitions, Unplaced, hash::of_bytes, sketch::Sketch,
+    BuiltIn, Choice, KeyVariety, PartitionInput, Partitioner, PartitionerNumbers, Partitions, hash::of_bytes,
+    sketch::Sketch,
 };
 
-/// When a key is hot, and what happens to it.
+/// Configuration of [`HotKeys`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotKeysConfig {
-    /// A key with more records than this in a minute is hot.
+    /// A key with more records than this per minute is hot.
     pub records_per_minute: u64,
-    /// Over how many partitions its records are spread; at least one.
+    /// The number of partitions for a hot key; at least one.
     pub spread: u32,
-    /// How many keys of a topic are counted at the same time. A key that makes up more than one part in so many of all
-    /// records is never missed.
+    /// The number of keys of a topic that are counted at a time. A key with more than `1/counters` of all records is
+    /// never missed.
     pub counters: usize,
 }
 
@@ -37,14 +38,14 @@ impl Default for HotKeysConfig {
     }
 }
 
-/// Spreads a key that is too much for one partition over several, and gives up the order of its records for that. All
-/// others go where another partitioner sends them, Kafka's own by default.
+/// Spreads a hot key over several partitions, at the cost of the order of its records. Other records use another
+/// partitioner, Kafka's own by default.
 ///
-/// Counts begin anew every minute; a key stays hot through the next one and stops when it was not hot in a whole minute.
-/// Each time a key becomes hot that is logged as a warning, and counted in the metrics. A key is counted too low rather
-/// than too high when there are more of them than counters, so that none loses its order without need.
+/// Counts restart every minute. A key stays hot during the next minute, and cools down after a whole minute below the
+/// limit. Each hot key is logged as a warning and counted in the metrics. With more keys than counters, counts err on
+/// the low side, so that no key loses its order without need.
 ///
-/// Keys that are fewer than the partitions are logged too, once for each topic.
+/// Topics with fewer keys than partitions are logged too, once per topic.
 #[derive(Debug)]
 pub struct HotKeys<P = BuiltIn> {
     others: P,
@@ -58,10 +59,10 @@ pub struct HotKeys<P = BuiltIn> {
 
 const WINDOW_MS: u64 = 60_000;
 
-/// What is known about the keys of one topic.
+/// The keys of one topic.
 #[derive(Debug)]
 struct TopicKeys {
-    /// Which minute the counts are of.
+    /// The minute of the counts.
     window: u64,
     counts: Sketch,
     hot: HashMap<u64, Hot>,
@@ -70,10 +71,10 @@ struct TopicKeys {
 
 #[derive(Debug)]
 struct Hot {
-    /// It was above the limit in this window too.
+    /// Whether it was above the limit in this window too.
     again: bool,
-    /// Counts its records, which take turns.
-    turn: u32,
+    /// The number of its records, for round robin.
+    counter: u32,
 }
 
 impl Default for HotKeys {
@@ -95,22 +96,22 @@ impl<P: Partitioner> HotKeys<P> {
         }
     }
 
-    fn partition_at(&self, now_ms: u64, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition_at(&self, now_ms: u64, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let choice = self.others.partition(record, partitions);
         let (Choice::Partition(first), Some(key)) = (choice, record.key) else {
             return choice;
         };
-        let Some(turn) = self.count(now_ms, record.topic, key, partitions) else {
+        let Some(counter) = self.count(now_ms, record.topic, key, partitions) else {
             return choice;
         };
-        let step = turn % self.config.spread.clamp(1, partitions.divisor());
+        let step = counter % self.config.spread.clamp(1, partitions.divisor());
         if step > 0 {
             self.records_spread_total.fetch_add(1, Ordering::Relaxed);
         }
         Choice::Partition(partitions.at(u32::try_from(first).unwrap_or(0).saturating_add(step)))
     }
 
-    /// Counts a record. If its key is hot, says how many records of it came before.
+    /// Counts a record. For a hot key, returns the number of its earlier records.
     fn count(&self, now_ms: u64, topic: &str, key: &[u8], partitions: &Partitions<'_>) -> Option<u32> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         if !topics.contains_key(topic) {
@@ -122,33 +123,41 @@ impl<P: Partitioner> HotKeys<P> {
         if cooled > 0 {
             self.hot_keys.fetch_sub(cooled, Ordering::Relaxed);
             info!(
+                event = "hot_keys_cooled",
                 topic,
                 keys = cooled,
-                "hot keys have cooled down; their records are in order again"
+                "keys are no longer hot; their records are in order again"
             );
         }
         let hash = of_bytes(key);
-        if let Some(few) = keys.variety.saw(hash) {
-            warn!(topic, "{few}");
+        if let Some(few) = keys.variety.record(hash) {
+            warn!(event = "few_keys", topic, "{few}");
         }
         let is_over = keys.counts.add(hash).at_least > self.config.records_per_minute;
         if is_over && !keys.hot.contains_key(&hash) {
             self.hot_keys.fetch_add(1, Ordering::Relaxed);
             self.hot_keys_total.fetch_add(1, Ordering::Relaxed);
             warn!(
+                event = "hot_key",
                 topic,
                 key = %String::from_utf8_lossy(key),
                 per_minute = self.config.records_per_minute,
                 partitions = self.config.spread,
-                "a key is hot and is spread over several partitions; its records are in no order from now on"
+                "hot key: its records are spread over several partitions and lose their order"
             );
-            keys.hot.insert(hash, Hot { again: true, turn: 0 });
+            keys.hot.insert(
+                hash,
+                Hot {
+                    again: true,
+                    counter: 0,
+                },
+            );
         }
         let hot = keys.hot.get_mut(&hash)?;
         hot.again |= is_over;
-        let turn = hot.turn;
-        hot.turn = turn.wrapping_add(1);
-        Some(turn)
+        let counter = hot.counter;
+        hot.counter = counter.wrapping_add(1);
+        Some(counter)
     }
 }
 
@@ -162,7 +171,7 @@ impl TopicKeys {
         }
     }
 
-    /// Forgets what was counted in another minute. Says how many keys are hot no more.
+    /// Starts a new window if the minute has changed. Returns the number of keys that have cooled down.
     fn begin_window(&mut self, window: u64) -> u64 {
         if window <= self.window {
             return 0;
@@ -180,7 +189,7 @@ impl TopicKeys {
 }
 
 impl<P: Partitioner> Partitioner for HotKeys<P> {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.partition_at(now_ms, record, partitions)
     }
@@ -206,8 +215,8 @@ mod tests {
         loads: &[],
     };
 
-    fn record<'a>(topic: &'a str, key: &'a [u8]) -> Unplaced<'a> {
-        Unplaced {
+    fn record<'a>(topic: &'a str, key: &'a [u8]) -> PartitionInput<'a> {
+        PartitionInput {
             topic,
             key: Some(key),
             value: None,
@@ -225,7 +234,7 @@ mod tests {
         HotKeys::new(BuiltIn::default(), config)
     }
 
-    /// Where so many records of a key go.
+    /// The partitions of `records` records of a key.
     fn send(hot_keys: &HotKeys, now_ms: u64, key: &[u8], records: usize) -> BTreeSet<i32> {
         let placed = (0..records).map(|_| hot_keys.partition_at(now_ms, &record("t", key), &TEN));
         placed

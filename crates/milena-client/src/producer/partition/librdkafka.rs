@@ -1,13 +1,13 @@
-//! Those of librdkafka.
+//! The partitioners of librdkafka.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use milena_machines::Random;
 
-use super::{Choice, Partitioner, Partitions, Unplaced, fnv1a, murmur2};
+use super::{Choice, PartitionInput, Partitioner, Partitions, fnv1a, murmur2};
 
-/// librdkafka's partitioners by its names. Where it takes chance for records without a key, it stays with a partition for
-/// a while; so does this, as Kafka would.
+/// librdkafka's partitioners, by its names. Where it chooses at random for records without a key, this one is sticky,
+/// as Kafka's.
 #[derive(Debug)]
 pub enum Librdkafka {
     /// CRC-32 of the key; records without a key, and with an empty one, all go to one partition.
@@ -22,21 +22,21 @@ pub enum Librdkafka {
     Murmur2,
     /// murmur2 of the key, as Java.
     Murmur2Random,
-    /// Any partition that has a leader, whatever the key. The number is where chance has got to.
+    /// Any partition with a leader, independent of the key. The number is the state of the generator.
     Random(AtomicU64),
 }
 
 impl Librdkafka {
-    /// Any partition, in an order that follows from the seed.
+    /// A random partition, from this seed.
     pub fn random(seed: u64) -> Self {
         Self::Random(AtomicU64::new(seed))
     }
 }
 
 impl Partitioner for Librdkafka {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let key = match (self, record.key) {
-            // What has none is treated like what has an empty one.
+            // A missing key counts as an empty one.
             (Self::Consistent | Self::Fnv1a | Self::Murmur2, key) => key.unwrap_or_default(),
             (Self::ConsistentRandom, Some([])) | (_, None) => return Choice::Sticky,
             (_, Some(key)) => key,
@@ -45,8 +45,8 @@ impl Partitioner for Librdkafka {
             Self::Consistent | Self::ConsistentRandom => partitions.at(crc32fast::hash(key)),
             Self::Fnv1a | Self::Fnv1aRandom => partitions.at(fnv1a(key)),
             Self::Murmur2 | Self::Murmur2Random => partitions.of_hash(murmur2(key)),
-            Self::Random(turn) => {
-                let mut random = Random::new(turn.fetch_add(1, Ordering::Relaxed));
+            Self::Random(counter) => {
+                let mut random = Random::new(counter.fetch_add(1, Ordering::Relaxed));
                 any(partitions, random.next_u64())
             }
         })
@@ -59,9 +59,9 @@ impl Partitioner for Librdkafka {
 
 fn any(partitions: &Partitions<'_>, random: u64) -> i32 {
     let available = partitions.available;
-    let place = usize::try_from(random >> 1).unwrap_or_default();
-    let chosen = place
+    let index = usize::try_from(random >> 1).unwrap_or_default();
+    let chosen = index
         .checked_rem(available.len())
-        .and_then(|place| available.get(place));
+        .and_then(|index| available.get(index));
     chosen.copied().unwrap_or_else(|| partitions.at(random as u32))
 }

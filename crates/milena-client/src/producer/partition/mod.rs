@@ -1,19 +1,19 @@
-//! Which partition a record goes to that names none.
+//! Partitioners: the choice of the partition for records that name none.
 //!
-//! | who | what decides |
+//! | partitioner | partition is chosen by |
 //! |---|---|
-//! | [`BuiltIn`] | Kafka's own: murmur2 of the key; without a key one partition until it has got a batch ([`Sticky`]) |
-//! | [`Librdkafka`] | librdkafka's family: CRC-32, FNV-1a or murmur2 of the key, or chance |
-//! | [`RoundRobin`] | one after the other |
+//! | [`BuiltIn`] | Kafka's default: murmur2 of the key; without a key one partition per batch ([`Sticky`]) |
+//! | [`Librdkafka`] | librdkafka's family: CRC-32, FNV-1a or murmur2 of the key, or random |
+//! | [`RoundRobin`] | round robin |
 //! | [`ByEntity`] | a field of the record, such as a header |
 //! | [`ByTenant`] | the tenant in keys like `tenant:entity` |
-//! | [`ByRegion`] | partitions that are set apart for each region |
-//! | [`Composite`] | several fields together |
-//! | [`TimeBucket`] | the hour, or another stretch of time |
-//! | [`HotKeys`] | another partitioner, but keys that are too many are spread |
+//! | [`ByRegion`] | region, each with its own partitions |
+//! | [`Composite`] | several fields |
+//! | [`TimeBucket`] | time, such as the hour |
+//! | [`HotKeys`] | another partitioner, with hot keys spread |
 //! | [`Own`] | a closure |
 //!
-//! None of them allocates for a record.
+//! None of them allocates per record.
 
 mod built_in;
 mod composite;
@@ -58,70 +58,70 @@ use crate::config::{PartitionerName, PartitionerParameters, ProducerConfig};
 
 /// Chooses the partition of a record that names none.
 ///
-/// It is asked for every record, by several threads at once, and should be quick. What it chooses should follow from the
-/// record wherever order matters: records of one partition stay in order, others do not.
+/// It is called for every record, from several threads at once, and should be quick. Where order matters the choice
+/// must depend on the record only: order is kept within a partition.
 pub trait Partitioner: Send + Sync + fmt::Debug {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice;
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice;
 
-    /// Whether keys alone decide, where there are any. Then the producer warns of topics that have fewer keys than
+    /// Whether the key alone determines the partition. The producer then warns about topics with fewer keys than
     /// partitions.
     fn goes_by_key(&self) -> bool {
         false
     }
 
-    /// What it has to tell for the metrics.
+    /// Values for the metrics.
     fn numbers(&self) -> PartitionerNumbers {
         PartitionerNumbers::default()
     }
 }
 
-/// A record that has no partition yet.
+/// A record without a partition, as passed to a partitioner.
 #[derive(Debug, Clone, Copy)]
-pub struct Unplaced<'a> {
+pub struct PartitionInput<'a> {
     pub topic: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
     pub headers: &'a [Header<'a>],
-    /// That of the record; the time of sending if it was given none.
+    /// The timestamp of the record, or the time of sending.
     pub timestamp_ms: i64,
 }
 
-/// The partitions of a topic, as far as they are known.
+/// The known partitions of a topic.
 #[derive(Debug, Clone, Copy)]
 pub struct Partitions<'a> {
-    /// How many there are, at least 1: they are 0 up to this.
+    /// The number of partitions, at least 1.
     pub count: i32,
-    /// Those that have a leader, in ascending order.
+    /// The partitions with a leader, in ascending order.
     pub available: &'a [i32],
-    /// How much waits for each of those that may get records without a key; empty if that does not matter.
+    /// The queue lengths of candidates for records without a key; empty if they do not matter.
     pub loads: &'a [Load],
 }
 
-/// What waits to be sent to a partition.
+/// The queue length of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     pub partition: i32,
-    /// Batches that are not yet sent.
+    /// Batches that were not sent yet.
     pub queued: u32,
 }
 
-/// Where a record goes.
+/// The choice of a partitioner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// There. Sending fails if there is no such partition.
+    /// This partition. Sending fails if it does not exist.
     Partition(i32),
-    /// Where the records before it went, until that partition has got a batch: see [`Sticky`].
+    /// The partition of the records before it, until it has a full batch: see [`Sticky`].
     Sticky,
 }
 
-/// What a partitioner tells of itself.
+/// Values of a partitioner for the metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartitionerNumbers {
-    /// Keys that are spread at the moment, so that their records are in no order.
+    /// Keys that are spread now, so that their records have no order.
     pub hot_keys: u64,
-    /// How often a key became one of them.
+    /// The number of times that a key became hot.
     pub hot_keys_total: u64,
-    /// Records that did not go where their key would have them.
+    /// Records sent to another partition than that of their key.
     pub records_spread_total: u64,
 }
 
@@ -131,18 +131,18 @@ impl Partitions<'_> {
         u32::try_from(self.count).unwrap_or(1).max(1)
     }
 
-    /// Kafka's choice for a hash: its highest bit does not count.
+    /// Kafka's partition of a hash, without its highest bit.
     fn of_hash(&self, hash: u32) -> i32 {
         self.at(hash & 0x7fff_ffff)
     }
 
-    /// The partition at this place, counted round and round.
-    fn at(&self, place: u32) -> i32 {
-        i32::try_from(place % self.divisor()).unwrap_or(0)
+    /// The partition at this index, modulo the number of partitions.
+    fn at(&self, index: u32) -> i32 {
+        i32::try_from(index % self.divisor()).unwrap_or(0)
     }
 }
 
-/// The partitioner that a configuration names.
+/// The configured partitioner.
 pub fn configured(config: &ProducerConfig) -> Arc<dyn Partitioner> {
     let seed = hash::of_bytes(config.client_id.as_bytes());
     let parameters = &config.partitioner_parameters;

@@ -1,20 +1,20 @@
-//! Brokers that take too long for records without a key (`partitioner.availability.timeout.ms`).
+//! Availability of brokers for records without a key (`partitioner.availability.timeout.ms`).
 
 use std::collections::BTreeMap;
 
-/// Remembers for each broker since when it takes nothing, although something waits for it.
+/// Tracks since when each broker has accepted nothing although batches wait for it.
 #[derive(Debug, Default)]
 pub struct NodeAvailability {
-    /// `None` if brokers may take their time.
+    /// `None` without a limit.
     timeout_ms: Option<i64>,
     nodes: BTreeMap<i32, Waiting>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// When something was last ready to be sent there.
+    /// The time when a batch was last ready for it.
     ready_ms: i64,
-    /// When the broker last could take something.
+    /// The time when it last could accept a request.
     taken_ms: i64,
 }
 
@@ -26,7 +26,7 @@ impl NodeAvailability {
         }
     }
 
-    /// Something is ready for a broker. `can_take` says whether a request may be sent to it now.
+    /// Handles a batch that is ready. `can_take`: a request may be sent to the broker now.
     pub fn on_ready(&mut self, now_ms: i64, node: i32, can_take: bool) {
         if self.timeout_ms.is_none() {
             return;
@@ -41,7 +41,7 @@ impl NodeAvailability {
         }
     }
 
-    /// Whether the partitions of a broker may get records without a key.
+    /// Whether records without a key may go to the partitions of a broker.
     pub fn is_available(&self, node: i32) -> bool {
         let (Some(timeout_ms), Some(waiting)) = (self.timeout_ms, self.nodes.get(&node)) else {
             return true;
@@ -65,7 +65,7 @@ mod tests {
         assert!(!nodes.is_available(1) && nodes.is_available(2));
         nodes.on_ready(102, 1, true);
         assert!(nodes.is_available(1));
-        // A broker that has nothing to do is not late.
+        // A broker without waiting batches is available.
         nodes.on_ready(10_000, 1, true);
         assert!(nodes.is_available(1));
     }

@@ -1,10 +1,10 @@
-//! Your own.
+//! Custom partitioners.
 
 use std::fmt;
 
-use super::{Choice, Partitioner, Partitions, Unplaced};
+use super::{Choice, PartitionInput, Partitioner, Partitions};
 
-/// A closure that chooses.
+/// A partitioner from a closure.
 ///
 /// ```
 /// use milena_client::producer::partition::{Choice, Own, Partitioner};
@@ -21,8 +21,8 @@ pub struct Own<F> {
     choose: F,
 }
 
-impl<F: Fn(&Unplaced<'_>, &Partitions<'_>) -> Choice> Own<F> {
-    /// Logs call it by its name.
+impl<F: Fn(&PartitionInput<'_>, &Partitions<'_>) -> Choice> Own<F> {
+    /// The name appears in `Debug` output.
     pub fn new(name: &'static str, choose: F) -> Self {
         Self { name, choose }
     }
@@ -34,8 +34,8 @@ impl<F> fmt::Debug for Own<F> {
     }
 }
 
-impl<F: Fn(&Unplaced<'_>, &Partitions<'_>) -> Choice + Send + Sync> Partitioner for Own<F> {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+impl<F: Fn(&PartitionInput<'_>, &Partitions<'_>) -> Choice + Send + Sync> Partitioner for Own<F> {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         (self.choose)(record, partitions)
     }
 }

@@ -1,25 +1,25 @@
-//! By region.
+//! Partitioning by region.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytestring::ByteString;
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// Each region has partitions of its own, so that a reader in a region reads only those, and the load of one region does
-/// not slow down others. Within them the key decides; records without a key take turns.
+/// Gives each region its own partitions. A reader needs only those of its region, and regions do not slow each other
+/// down. Within a region the key determines the partition; records without a key are distributed round robin.
 ///
-/// The region is in the header `region`, or in another [field](Self::field). Records of no region, or of an unknown one,
-/// go to the partitions that no region has, or to all if there is none.
+/// The region is in the header `region`, or in another [field](Self::field). Records without a known region go to the
+/// partitions that belong to no region, or to all if there are none.
 #[derive(Debug)]
 pub struct ByRegion {
     field: Field,
     regions: Vec<(ByteString, Vec<i32>)>,
-    turn: AtomicU32,
+    counter: AtomicU32,
 }
 
 impl ByRegion {
-    /// Such as `[("eu", 0..4), ("us", 4..12)]`.
+    /// Regions with their partitions, such as `[("eu", 0..4), ("us", 4..12)]`.
     pub fn new<N, P>(regions: impl IntoIterator<Item = (N, P)>) -> Self
     where
         N: Into<ByteString>,
@@ -31,7 +31,7 @@ impl ByRegion {
             regions: regions
                 .map(|(name, own)| (name.into(), own.into_iter().collect()))
                 .collect(),
-            turn: AtomicU32::new(0),
+            counter: AtomicU32::new(0),
         }
     }
 
@@ -41,11 +41,11 @@ impl ByRegion {
         self
     }
 
-    /// The place in a list of so many that a record goes to.
-    fn place(&self, record: &Unplaced<'_>, len: usize) -> usize {
+    /// The index of the record's partition in a list of `len` partitions.
+    fn index(&self, record: &PartitionInput<'_>, len: usize) -> usize {
         let number = match record.key {
             Some(key) => murmur2(key) & 0x7fff_ffff,
-            None => self.turn.fetch_add(1, Ordering::Relaxed),
+            None => self.counter.fetch_add(1, Ordering::Relaxed),
         };
         usize::try_from(number).unwrap_or_default() % len.max(1)
     }
@@ -56,28 +56,28 @@ impl ByRegion {
 }
 
 impl Partitioner for ByRegion {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let region = self.field.of(record);
         let own = self
             .regions
             .iter()
             .find(|(name, _)| region == Some(name.as_bytes().as_ref()));
         if let Some((_, own)) = own {
-            // The topic may have fewer partitions than the regions were given.
+            // The topic may have fewer partitions than the regions name.
             let there = || {
                 own.iter()
                     .filter(|partition| (0..partitions.count).contains(*partition))
             };
             let len = there().count();
             if len > 0 {
-                let chosen = there().nth(self.place(record, len));
+                let chosen = there().nth(self.index(record, len));
                 return chosen.map_or(Choice::Sticky, |partition| Choice::Partition(*partition));
             }
         }
         let free = || (0..partitions.count).filter(|partition| !self.is_owned(*partition));
         let chosen = match free().count() {
-            0 => (0..partitions.count).nth(self.place(record, partitions.divisor() as usize)),
-            len => free().nth(self.place(record, len)),
+            0 => (0..partitions.count).nth(self.index(record, partitions.divisor() as usize)),
+            len => free().nth(self.index(record, len)),
         };
         chosen.map_or(Choice::Sticky, Choice::Partition)
     }

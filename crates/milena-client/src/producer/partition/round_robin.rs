@@ -1,4 +1,4 @@
-//! One after the other.
+//! Round robin partitioning.
 
 use std::{
     collections::BTreeMap,
@@ -8,15 +8,14 @@ use std::{
     },
 };
 
-use super::{Choice, Partitioner, Partitions, Unplaced};
+use super::{Choice, PartitionInput, Partitioner, Partitions};
 
-/// Kafka's `RoundRobinPartitioner`: the partitions that have a leader one after the other, for each topic, whatever the
-/// key.
+/// Kafka's `RoundRobinPartitioner`: the partitions with a leader in turn, per topic, independent of the key.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
-    /// How many records each topic has got. One count for all of them would leave out partitions of topics that are
-    /// written in turn.
-    turns: RwLock<BTreeMap<Box<str>, AtomicU32>>,
+    /// The number of records of each topic. One counter for all topics would skip partitions of topics that are written
+    /// alternately.
+    counters: RwLock<BTreeMap<Box<str>, AtomicU32>>,
 }
 
 impl RoundRobin {
@@ -24,25 +23,28 @@ impl RoundRobin {
         Self::default()
     }
 
-    fn turn(&self, topic: &str) -> u32 {
-        let turns = self.turns.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(topic) {
-            return turn.fetch_add(1, Ordering::Relaxed);
+    fn counter(&self, topic: &str) -> u32 {
+        let counters = self.counters.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = counters.get(topic) {
+            return counter.fetch_add(1, Ordering::Relaxed);
         }
-        drop(turns);
-        let mut turns = self.turns.write().unwrap_or_else(PoisonError::into_inner);
-        turns.entry(topic.into()).or_default().fetch_add(1, Ordering::Relaxed)
+        drop(counters);
+        let mut counters = self.counters.write().unwrap_or_else(PoisonError::into_inner);
+        counters
+            .entry(topic.into())
+            .or_default()
+            .fetch_add(1, Ordering::Relaxed)
     }
 }
 
 impl Partitioner for RoundRobin {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
-        let turn = self.turn(record.topic) & 0x7fff_ffff;
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
+        let counter = self.counter(record.topic) & 0x7fff_ffff;
         let available = partitions.available;
-        let place = usize::try_from(turn).unwrap_or_default();
-        let chosen = place
+        let index = usize::try_from(counter).unwrap_or_default();
+        let chosen = index
             .checked_rem(available.len())
-            .and_then(|place| available.get(place));
-        Choice::Partition(chosen.copied().unwrap_or_else(|| partitions.at(turn)))
+            .and_then(|index| available.get(index));
+        Choice::Partition(chosen.copied().unwrap_or_else(|| partitions.at(counter)))
     }
 }

@@ -1,15 +1,15 @@
-//! The most frequent of many, in little memory (Space-Saving, by Metwally, Agrawal and El Abbadi).
+//! A sketch of the most frequent items of a stream (Space-Saving, by Metwally, Agrawal and El Abbadi).
 
 use std::collections::HashMap;
 
-/// Counts what is frequent in a stream, with so many counters. Who comes without a counter takes over the smallest one.
-/// So a count is never too small, and too large by at most that smallest; whatever makes up more than one part in
-/// `capacity` of the stream has a counter.
+/// Counts frequent items with a fixed number of counters. An item without a counter takes over the smallest one. A
+/// count is never too small, and too large by at most the smallest count; every item with more than `1/capacity` of the
+/// stream has a counter.
 #[derive(Debug)]
 pub(super) struct Sketch {
     capacity: usize,
     slots: Vec<Slot>,
-    /// The slots as a heap, with the smallest count first.
+    /// The slots as a heap, smallest count first.
     heap: Vec<usize>,
     by_hash: HashMap<u64, usize>,
 }
@@ -18,18 +18,18 @@ pub(super) struct Sketch {
 struct Slot {
     hash: u64,
     count: u64,
-    /// How much of the count may have been another's.
+    /// The part of the count that may belong to earlier items.
     error: u64,
-    /// Where it is in the heap.
-    place: usize,
+    /// Its index in the heap.
+    index: usize,
 }
 
-/// What is known about something that was counted.
+/// The count of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// The number of its counter, for those who keep something beside it.
+    /// The index of its counter, for data kept beside it.
     pub(super) slot: usize,
-    /// It had no counter before, or had lost it.
+    /// Whether it had no counter before.
     pub(super) is_new: bool,
     pub(super) at_least: u64,
     pub(super) at_most: u64,
@@ -42,12 +42,12 @@ impl Sketch {
             capacity,
             slots: Vec::with_capacity(capacity),
             heap: Vec::with_capacity(capacity),
-            // With half of it free, what was removed is cleared away in place and the map never grows.
+            // At half load, removed entries are reused in place and the map never grows.
             by_hash: HashMap::with_capacity(2 * capacity),
         }
     }
 
-    /// Counts one more of what has this hash.
+    /// Counts an item by its hash.
     pub(super) fn add(&mut self, hash: u64) -> Counted {
         let known = self.by_hash.get(&hash).copied();
         let slot = match known {
@@ -60,9 +60,9 @@ impl Sketch {
         };
         counter.count += 1;
         let Slot {
-            count, error, place, ..
+            count, error, index, ..
         } = *counter;
-        self.sink(place);
+        self.sink(index);
         Counted {
             slot,
             is_new: known.is_none(),
@@ -71,7 +71,7 @@ impl Sketch {
         }
     }
 
-    /// What has a counter, the most frequent first.
+    /// All items with a counter, most frequent first.
     pub(super) fn counted(&self) -> Vec<Counted> {
         let slots = self.slots.iter().enumerate();
         let mut counted: Vec<Counted> = slots
@@ -86,26 +86,26 @@ impl Sketch {
         counted
     }
 
-    /// Forgets everything, and keeps its memory.
+    /// Removes all items and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.heap.clear();
         self.by_hash.clear();
     }
 
-    /// A counter that is new has the smallest count, but stands last until it is counted up and others sink below it.
+    /// Adds a counter with count 0.
     fn begin(&mut self, hash: u64) -> usize {
         let slot = self.slots.len();
-        let place = self.heap.len();
+        let index = self.heap.len();
         self.slots.push(Slot {
             hash,
             count: 0,
             error: 0,
-            place,
+            index,
         });
         self.heap.push(slot);
         self.by_hash.insert(hash, slot);
-        self.rise(place);
+        self.rise(index);
         slot
     }
 
@@ -120,39 +120,39 @@ impl Sketch {
         slot
     }
 
-    fn sink(&mut self, mut place: usize) {
+    fn sink(&mut self, mut index: usize) {
         loop {
-            let children = [2 * place + 1, 2 * place + 2].into_iter();
+            let children = [2 * index + 1, 2 * index + 2].into_iter();
             let smallest = children
                 .filter(|child| *child < self.heap.len())
                 .min_by_key(|child| self.count_at(*child));
             match smallest {
-                Some(child) if self.count_at(child) < self.count_at(place) => {
-                    self.swap(place, child);
-                    place = child;
+                Some(child) if self.count_at(child) < self.count_at(index) => {
+                    self.swap(index, child);
+                    index = child;
                 }
                 _ => return,
             }
         }
     }
 
-    fn rise(&mut self, mut place: usize) {
-        while place > 0 && self.count_at(place) < self.count_at((place - 1) / 2) {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
+    fn rise(&mut self, mut index: usize) {
+        while index > 0 && self.count_at(index) < self.count_at((index - 1) / 2) {
+            self.swap(index, (index - 1) / 2);
+            index = (index - 1) / 2;
         }
     }
 
-    fn count_at(&self, place: usize) -> u64 {
-        let slot = self.heap.get(place).and_then(|slot| self.slots.get(*slot));
+    fn count_at(&self, index: usize) -> u64 {
+        let slot = self.heap.get(index).and_then(|slot| self.slots.get(*slot));
         slot.map_or(0, |slot| slot.count)
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        for place in [a, b] {
-            if let Some(slot) = self.heap.get(place).and_then(|slot| self.slots.get_mut(*slot)) {
-                slot.place = place;
+        for index in [a, b] {
+            if let Some(slot) = self.heap.get(index).and_then(|slot| self.slots.get_mut(*slot)) {
+                slot.index = index;
             }
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         assert!(sketch.add(1).is_new);
     }
 
-    /// The promises of the algorithm, against counts of everything.
+    /// The guarantees of the algorithm, compared with exact counts.
     #[test]
     fn bounds_hold_and_what_is_frequent_is_found() {
         for seed in 0..200 {
@@ -199,7 +199,7 @@ mod tests {
             let mut truth: BTreeMap<u64, u64> = BTreeMap::new();
             let total = 1 + random.below(3000);
             for _ in 0..total {
-                // Some are much more frequent than others.
+                // Skewed: some keys are much more frequent than others.
                 let key = random.below(keys).min(random.below(keys)).min(random.below(keys));
                 *truth.entry(key).or_default() += 1;
                 let counted = sketch.add(key);

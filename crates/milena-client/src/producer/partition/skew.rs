@@ -1,8 +1,8 @@
-//! How unevenly the records of a topic lie in its partitions.
+//! The distribution of a topic's records over its partitions.
 
 use super::{hash::of_bytes, sketch::Sketch};
 
-/// Counts records, bytes and keys of each partition, in memory that does not grow with their number.
+/// Counts records, bytes and keys of each partition in constant memory.
 #[derive(Debug)]
 pub struct Skew {
     partitions: Vec<Counts>,
@@ -19,15 +19,14 @@ struct Counts {
     names: Vec<Vec<u8>>,
 }
 
-/// What was counted.
+/// The result of [`Skew`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkewReport {
     pub records: u64,
     pub bytes: u64,
-    /// How many times as many records as the average the fullest partition has: 1 if all have the same. `None` without
-    /// records.
+    /// The records of the largest partition divided by the average; 1 if all are equal. `None` without records.
     pub record_ratio: Option<f64>,
-    /// The same for bytes.
+    /// As `record_ratio`, for bytes.
     pub byte_ratio: Option<f64>,
     /// All partitions, by number.
     pub partitions: Vec<PartitionSkew>,
@@ -38,17 +37,17 @@ pub struct PartitionSkew {
     pub partition: i32,
     pub records: u64,
     pub bytes: u64,
-    /// Of all records, from 0 to 1.
+    /// The share of all records, from 0 to 1.
     pub record_share: f64,
-    /// Of all bytes, from 0 to 1.
+    /// The share of all bytes, from 0 to 1.
     pub byte_share: f64,
-    /// Records that have no key.
+    /// Records without a key.
     pub without_key: u64,
-    /// The most frequent keys, the most frequent first.
+    /// The most frequent keys, in descending order.
     pub top_keys: Vec<KeyCount>,
 }
 
-/// How often a key occurs. Both bounds are the same unless the partition has more keys than are counted.
+/// The number of records of a key. Both bounds are equal unless the partition has more keys than counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyCount {
     /// Its first [`KEY_BYTES_MAX`] bytes.
@@ -57,15 +56,15 @@ pub struct KeyCount {
     pub at_most: u64,
 }
 
-/// How much of a key is kept to show it.
+/// The maximum number of bytes kept of a key.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// For each key that is shown, so many are counted: the more, the surer the counts.
+/// Counters per reported key; more counters make the counts more exact.
 const COUNTERS_PER_KEY: usize = 20;
 const COUNTERS_MIN: usize = 200;
 
 impl Skew {
-    /// For a topic with so many partitions; so many keys of each are reported.
+    /// For a topic with `partitions` partitions; reports `top_keys` keys of each.
     pub fn new(partitions: usize, top_keys: usize) -> Self {
         let counters = top_keys.saturating_mul(COUNTERS_PER_KEY).max(COUNTERS_MIN);
         let counts = || Counts {
@@ -81,7 +80,7 @@ impl Skew {
         }
     }
 
-    /// Counts a record; one of a partition that the topic did not have is not of it.
+    /// Counts a record. Records of unknown partitions are ignored.
     pub fn add(&mut self, partition: i32, key: Option<&[u8]>, bytes: usize) {
         let partition = usize::try_from(partition).ok();
         let Some(counts) = partition.and_then(|partition| self.partitions.get_mut(partition)) else {
@@ -148,7 +147,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The largest by the mean.
+/// The maximum divided by the mean.
 fn ratio(parts: impl Iterator<Item = u64> + Clone) -> Option<f64> {
     let largest = parts.clone().max()?;
     let (sum, count) = parts.fold((0, 0_u64), |(sum, count), part| (sum + part, count + 1));

@@ -1,15 +1,15 @@
-//! Records without a key: one partition until it has got a batch (KIP-794).
+//! Sticky partitioning of records without a key (KIP-794).
 
 use milena_machines::Random;
 
 use super::{Load, Partitions};
 
-/// The partition of a topic that records without a key go to at the moment. Small batches for all partitions would cost
-/// more than full ones for one after the other.
+/// The current partition of a topic's records without a key. Full batches for one partition after the other cost less
+/// than small batches for all.
 #[derive(Debug)]
 pub struct Sticky {
     current: Option<i32>,
-    /// What the current partition has got.
+    /// Bytes appended to the current partition.
     appended_bytes: usize,
     random: Random,
 }
@@ -23,12 +23,12 @@ impl Sticky {
         }
     }
 
-    /// Where the next record goes, if that is decided.
+    /// The current partition, if one is chosen.
     pub fn chosen(&self) -> Option<i32> {
         self.current
     }
 
-    /// Where the next record goes.
+    /// The current partition; chooses one if needed.
     pub fn current(&mut self, partitions: &Partitions<'_>) -> i32 {
         if let Some(current) = self.current {
             return current;
@@ -38,10 +38,10 @@ impl Sticky {
         next
     }
 
-    /// Counts the bytes of a record that went to the current partition, whose batches are full at `batch_bytes` (at
-    /// least 1). `batch_full` says that its last batch takes no more: that is the moment to move on, so that no batch is
-    /// left half full. One that never fills is left after twice the size. A batch that is closed without another record
-    /// counts with 0 bytes.
+    /// Counts the bytes of a record in the current partition, whose batches are full at `batch_bytes` (at least 1).
+    /// After that many bytes the partition changes when a batch is full (`batch_full`), so that no batch is left half
+    /// full, or at twice the size if that never happens. A batch that is closed without another record counts with 0
+    /// bytes.
     pub fn on_appended(&mut self, bytes: usize, batch_bytes: usize, batch_full: bool) {
         self.appended_bytes += bytes;
         let is_enough = self.appended_bytes >= batch_bytes && batch_full;
@@ -50,15 +50,15 @@ impl Sticky {
         }
     }
 
-    /// Chooses anew for the next record, such as when the current partition has lost its leader.
+    /// Drops the current partition, for example because it has lost its leader.
     pub fn leave(&mut self) {
         self.current = None;
         self.appended_bytes = 0;
     }
 }
 
-/// Chooses a partition; the more waits for one, the less likely. As in Kafka, the chance of each is how much shorter its
-/// queue is than one more than the longest.
+/// Chooses a partition at random, weighted by queue length. As in Kafka, the weight is the longest queue plus one,
+/// minus its own queue.
 pub(super) fn choose(partitions: &Partitions<'_>, random: u32) -> i32 {
     let random = random & 0x7fff_ffff;
     weighted(partitions.loads, random)
@@ -82,8 +82,8 @@ fn weighted(loads: &[Load], random: u32) -> Option<i32> {
 }
 
 fn uniform(available: &[i32], random: u32) -> Option<i32> {
-    let place = usize::try_from(random).ok()?.checked_rem(available.len())?;
-    available.get(place).copied()
+    let index = usize::try_from(random).ok()?.checked_rem(available.len())?;
+    available.get(index).copied()
 }
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
             sticky.on_appended(100, 100, true);
             batches[usize::try_from(current).unwrap()] += 1;
         }
-        // Of 8 parts they get 1, 4 and 3.
+        // The weights are 1, 4 and 3.
         for (batches, expected) in std::iter::zip(batches, [1000, 4000, 3000]) {
             assert!((expected - 200..expected + 200).contains(&batches), "{batches}");
         }

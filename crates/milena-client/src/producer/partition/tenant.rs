@@ -1,12 +1,12 @@
-//! By tenant.
+//! Partitioning by tenant.
 
-use super::{Choice, Field, Partitioner, Partitions, Unplaced, murmur2};
+use super::{Choice, Field, PartitionInput, Partitioner, Partitions, murmur2};
 
-/// Keys are `tenant:entity`, and the tenant decides. Each tenant has one partition, or so many next to each other if it
-/// is [spread](Self::spread): then the whole key decides between these, and each entity still stays in one. A tenant that
-/// floods its partitions harms those that share them, and no others.
+/// Partitions keys of the form `tenant:entity` by tenant. Each tenant has one partition, or several adjacent ones with
+/// [`spread`](Self::spread), where the whole key chooses among them and each entity stays in one. A noisy tenant
+/// affects only those that share its partitions.
 ///
-/// A key without a colon is all tenant. A record without a key goes anywhere.
+/// A key without a separator is a tenant. A record without a key is sticky.
 #[derive(Debug, Clone)]
 pub struct ByTenant {
     separator: u8,
@@ -33,7 +33,7 @@ impl ByTenant {
         self
     }
 
-    /// How many partitions a tenant has; at least one.
+    /// The number of partitions per tenant; at least one.
     #[must_use]
     pub fn spread(mut self, partitions: u32) -> Self {
         self.spread = partitions.max(1);
@@ -42,9 +42,9 @@ impl ByTenant {
 }
 
 impl Partitioner for ByTenant {
-    fn partition(&self, record: &Unplaced<'_>, partitions: &Partitions<'_>) -> Choice {
+    fn partition(&self, record: &PartitionInput<'_>, partitions: &Partitions<'_>) -> Choice {
         let separator = self.separator;
-        let tenant = Field::KeyPart { separator, place: 0 }.of(record);
+        let tenant = Field::KeyPart { separator, index: 0 }.of(record);
         let (Some(tenant), Some(key)) = (tenant, record.key) else {
             return Choice::Sticky;
         };

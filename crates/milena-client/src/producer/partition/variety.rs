@@ -1,4 +1,4 @@
-//! Whether there are enough keys for the partitions.
+//! Detection of topics with fewer keys than partitions.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use super::hash::of_bytes;
 
-/// There are fewer keys than partitions: some partitions get nothing, whatever the hash.
+/// A topic with fewer distinct keys than partitions: some partitions stay empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FewKeys {
     pub keys: usize,
@@ -27,24 +27,24 @@ impl fmt::Display for FewKeys {
         } = self;
         write!(
             f,
-            "{records} records had {keys} different keys, fewer than the {partitions} partitions: some of these stay empty; \
-             choose keys that tell more apart, or fewer partitions"
+            "{records} records have {keys} distinct keys, fewer than the {partitions} partitions: some partitions stay empty; \
+             use finer keys or fewer partitions"
         )
     }
 }
 
-/// Watches the keys of one topic until there are enough of them, or it is clear that there are not. It remembers fewer
-/// keys than there are partitions, and then none.
+/// Counts the distinct keys of one topic until there are enough, or certainly too few. It stores fewer keys than there
+/// are partitions, and none afterwards.
 #[derive(Debug)]
 pub struct KeyVariety {
     partitions: usize,
-    /// Hashes of the keys, in order.
+    /// Sorted hashes of the keys.
     keys: Vec<u64>,
     records: u64,
     is_done: bool,
 }
 
-/// For each partition. After so many, another key would have been seen if there were many.
+/// Records per partition after which more keys would have been seen.
 const RECORDS_PER_PARTITION: u64 = 1000;
 
 impl KeyVariety {
@@ -57,14 +57,14 @@ impl KeyVariety {
         }
     }
 
-    /// A record had a key with this hash. Tells once if there are too few.
-    pub fn saw(&mut self, hash: u64) -> Option<FewKeys> {
+    /// Counts a key by its hash. Returns a warning once, if there are too few keys.
+    pub fn record(&mut self, hash: u64) -> Option<FewKeys> {
         if self.is_done {
             return None;
         }
         self.records += 1;
-        if let Err(place) = self.keys.binary_search(&hash) {
-            self.keys.insert(place, hash);
+        if let Err(index) = self.keys.binary_search(&hash) {
+            self.keys.insert(index, hash);
         }
         let keys = self.keys.len();
         let are_enough = keys >= self.partitions;
@@ -81,7 +81,7 @@ impl KeyVariety {
     }
 }
 
-/// The same for a topic that many threads send to. When enough was seen it costs a look.
+/// [`KeyVariety`] of a topic for many threads. Once decided, it costs one atomic load.
 #[derive(Debug)]
 pub(in crate::producer) struct TopicKeys {
     is_over: AtomicBool,
@@ -98,16 +98,16 @@ impl TopicKeys {
     }
 
     #[inline]
-    pub(in crate::producer) fn saw(&self, topic: &str, key: &[u8]) {
+    pub(in crate::producer) fn record(&self, topic: &str, key: &[u8]) {
         if !self.is_over.load(Relaxed) {
-            self.look_at(topic, key);
+            self.observe(topic, key);
         }
     }
 
-    fn look_at(&self, topic: &str, key: &[u8]) {
+    fn observe(&self, topic: &str, key: &[u8]) {
         let mut variety = self.variety.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(few) = variety.saw(of_bytes(key)) {
-            tracing::warn!(topic, "{few}");
+        if let Some(few) = variety.record(of_bytes(key)) {
+            tracing::warn!(event = "few_keys", topic, "{few}");
         }
         self.is_over.store(variety.is_done, Relaxed);
     }
@@ -117,21 +117,23 @@ impl TopicKeys {
 mod tests {
     use super::*;
 
-    fn told(partitions: usize, keys: u64, records: u64) -> Vec<FewKeys> {
+    fn warnings(partitions: usize, keys: u64, records: u64) -> Vec<FewKeys> {
         let mut variety = KeyVariety::new(partitions);
-        (0..records).filter_map(|record| variety.saw(record % keys)).collect()
+        (0..records)
+            .filter_map(|record| variety.record(record % keys))
+            .collect()
     }
 
     #[test]
-    fn too_few_keys_are_told_of_once() {
+    fn too_few_keys_are_reported_once() {
         let few = FewKeys {
             keys: 2,
             partitions: 3,
             records: 3000,
         };
-        assert_eq!(told(3, 2, 10_000), [few]);
-        assert_eq!(told(3, 2, 2999), []);
-        assert_eq!(told(3, 3, 10_000), []);
-        assert_eq!(told(1, 1, 10_000), []);
+        assert_eq!(warnings(3, 2, 10_000), [few]);
+        assert_eq!(warnings(3, 2, 2999), []);
+        assert_eq!(warnings(3, 3, 10_000), []);
+        assert_eq!(warnings(1, 1, 10_000), []);
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster, its directories, leaders and features.
+//! The cluster: log directories, leaders and features.
 
 use milena_client::{
     admin::{ElectionType, ErrorCode, FeatureUpdate, UpgradeType},

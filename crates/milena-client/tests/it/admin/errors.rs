@@ -1,4 +1,4 @@
-//! What happens when it does not work.
+//! Errors of the admin client.
 
 use std::{net::TcpListener, time::Duration};
 
@@ -64,7 +64,7 @@ async fn without_an_authorizer_acls_are_refused() {
 }
 
 #[tokio::test]
-async fn an_empty_password_is_refused_before_anybody_is_asked() {
+async fn an_empty_password_is_refused_before_a_request_is_sent() {
     let broker = TestBroker::start();
     let empty = ScramChange::set(ScramMechanism::Sha512, "");
     let error = only_error(admin(&broker).alter_scram_users([("milena", empty)]).await);
@@ -73,7 +73,7 @@ async fn an_empty_password_is_refused_before_anybody_is_asked() {
 
 #[tokio::test]
 async fn without_a_broker_every_kind_of_call_ends_in_time_and_says_why() {
-    // Whoever has had the port does not listen any more.
+    // The port is free again, so nothing listens on it.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let admin = Admin::new(AdminConfig::builder(address.to_string())).unwrap();
     let admin = admin.within(Duration::from_millis(200));

@@ -1,4 +1,4 @@
-//! What groups have committed: told, changed, deleted and reset.
+//! Committed offsets of groups: list, alter, delete and reset.
 
 use std::{collections::BTreeMap, time::Duration};
 

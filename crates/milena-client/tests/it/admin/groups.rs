@@ -1,4 +1,4 @@
-//! Groups: listed, described and deleted, and their members removed.
+//! Groups: list, describe, delete, and remove members.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -11,7 +11,7 @@ use milena_client::{
 use super::{admin, code, only, only_error};
 use crate::broker::TestBroker;
 
-/// A member that has its partitions.
+/// A member with its partitions assigned.
 async fn member(broker: &TestBroker, group: &str, protocol: &str, settings: &[(&str, &str)]) -> Consumer {
     let config = ConsumerConfig::builder(broker.address())
         .group_id(group)
@@ -108,7 +108,7 @@ async fn members_are_removed_by_either_name() {
     let broker = TestBroker::start();
     broker.create_topic("letters", 2);
     let admin = admin(&broker);
-    // They are never polled again, so they do not come back.
+    // They are never polled again, so they do not rejoin.
     let _dynamic = member(&broker, "dynamic", "classic", &[]).await;
     let _fixed = member(&broker, "fixed", "classic", &[("group.instance.id", "first")]).await;
     let members = only(admin.describe_groups(["dynamic"]).await).members;

@@ -1,4 +1,4 @@
-//! The admin client with our own broker.
+//! The admin client against our own broker.
 
 mod clusters;
 mod configs;
@@ -23,13 +23,13 @@ fn admin(broker: &TestBroker) -> Admin {
     Admin::new(AdminConfig::builder(broker.address())).unwrap()
 }
 
-/// The only result, which must be good.
+/// The only result, which must be `Ok`.
 fn only<K: Debug, V: Debug>(results: Results<K, V>) -> V {
     let [(_, result)] = <[_; 1]>::try_from(results.into_iter().collect::<Vec<_>>()).unwrap();
     result.unwrap()
 }
 
-/// The only result, which must not be good.
+/// The only result, which must be an error.
 fn only_error<K: Debug, V: Debug>(results: Results<K, V>) -> AdminError {
     let [(_, result)] = <[_; 1]>::try_from(results.into_iter().collect::<Vec<_>>()).unwrap();
     result.unwrap_err()

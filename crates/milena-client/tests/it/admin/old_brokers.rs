@@ -1,4 +1,4 @@
-//! A broker that seems to be old: what it says of itself is changed on the way.
+//! An old broker, simulated by a proxy that changes its ApiVersions responses.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use milena_wire::{api::ApiKey, frame, message::Message, messages::ApiVersionsRes
 use super::{only, only_error};
 use crate::running::{self, Running};
 
-/// The newest version of each that the broker seems to have; -1 is none. It is about Kafka 2.3.
+/// The newest version of each API that the broker advertises; -1 for none. About Kafka 2.3.
 const OLD: &[(ApiKey, i16)] = &[
     (ApiKey::FindCoordinator, 2),
     (ApiKey::OffsetFetch, 5),
@@ -34,12 +34,12 @@ const OLD: &[(ApiKey, i16)] = &[
     (ApiKey::ListOffsets, 5),
 ];
 
-/// Carries frames between a client and the broker.
+/// Forwards frames between a client and the broker.
 fn carry(client: &TcpStream, broker: &TcpStream) {
-    // The API and version of each request that has no answer yet.
-    let asked: Arc<Mutex<VecDeque<(i16, i16)>>> = Arc::default();
+    // The API and version of each request in flight.
+    let in_flight: Arc<Mutex<VecDeque<(i16, i16)>>> = Arc::default();
     let (mut requests, mut to_broker) = (client.try_clone().unwrap(), broker.try_clone().unwrap());
-    let sent = Arc::clone(&asked);
+    let sent = Arc::clone(&in_flight);
     thread::spawn(move || {
         while let Some(request) = receive(&mut requests) {
             let number = |at: usize| i16::from_be_bytes([request[at], request[at + 1]]);
@@ -50,14 +50,14 @@ fn carry(client: &TcpStream, broker: &TcpStream) {
         }
         let _ = to_broker.shutdown(Shutdown::Both);
     });
-    let (mut answers, mut to_client) = (broker.try_clone().unwrap(), client.try_clone().unwrap());
+    let (mut responses, mut to_client) = (broker.try_clone().unwrap(), client.try_clone().unwrap());
     thread::spawn(move || {
-        while let Some(mut answer) = receive(&mut answers) {
-            let (api, version) = asked.lock().unwrap().pop_front().unwrap();
+        while let Some(mut response) = receive(&mut responses) {
+            let (api, version) = in_flight.lock().unwrap().pop_front().unwrap();
             if api == ApiKey::ApiVersions.id() {
-                answer = grow_old(&answer, version);
+                response = grow_old(&response, version);
             }
-            if send(&mut to_client, &answer).is_none() {
+            if send(&mut to_client, &response).is_none() {
                 return;
             }
         }
@@ -65,9 +65,9 @@ fn carry(client: &TcpStream, broker: &TcpStream) {
     });
 }
 
-/// The answer to ApiVersions with less in it.
-fn grow_old(answer: &[u8], version: i16) -> Vec<u8> {
-    let (header, body) = answer.split_at(4);
+/// Limits the versions in an ApiVersions response.
+fn grow_old(response: &[u8], version: i16) -> Vec<u8> {
+    let (header, body) = response.split_at(4);
     let mut versions = ApiVersionsResponse::decode(&body.to_vec().into(), version).unwrap();
     versions.api_keys.retain_mut(|api| {
         let old = OLD.iter().find(|(key, _)| key.id() == api.api_key);
@@ -90,12 +90,12 @@ fn send(stream: &mut TcpStream, bytes: &[u8]) -> Option<()> {
     stream.write_all(&[&length[..], bytes].concat()).ok()
 }
 
-/// A broker on `path`, and the address of such a way to it.
+/// Starts a broker on `path` behind the proxy. Returns the address of the proxy.
 fn start(path: &Path) -> (Running, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (path, advertised) = (path.to_owned(), format!("PLAINTEXT://{address}"));
-    // Its runtime cannot be started inside of the test's own.
+    // Its runtime cannot be started inside the test's runtime.
     let start = move || running::start(&path, &[("advertised.listeners", &advertised)]);
     let running = thread::spawn(start).join().unwrap();
     let broker = running.address.clone();

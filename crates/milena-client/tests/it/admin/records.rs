@@ -1,4 +1,4 @@
-//! Records: deleted from the beginning, and where they are.
+//! Records: delete from the start, and offsets by time.
 
 use milena_client::{
     admin::{ErrorCode, ListedOffset, OffsetSpec},

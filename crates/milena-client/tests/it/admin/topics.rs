@@ -1,4 +1,4 @@
-//! Topics: made, deleted, listed and described.
+//! Topics: create, delete, list and describe.
 
 use milena_client::admin::{ErrorCode, NewPartitions, NewTopic, Uuid};
 

@@ -19,7 +19,7 @@ use crate::{
     client::{batch_with, produce_request},
 };
 
-/// Writes one record in a transaction and leaves it open. Gives the producer's id.
+/// Writes one record in a transaction and leaves it open. Returns the producer id.
 pub(super) fn open_transaction(broker: &TestBroker, id: &str, partition: &TopicPartition) -> i64 {
     let mut client = broker.client();
     let request = InitProducerIdRequest {
@@ -53,7 +53,7 @@ fn letters() -> TopicPartition {
     TopicPartition::new("letters", 0)
 }
 
-/// Where a `read_committed` reader must stop.
+/// The last stable offset.
 async fn stable_end(admin: &Admin) -> i64 {
     let end = [(letters(), OffsetSpec::Latest)];
     only(admin.list_offsets_at(end, IsolationLevel::ReadCommitted).await)

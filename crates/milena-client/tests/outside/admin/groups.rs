@@ -1,4 +1,4 @@
-//! Groups of Java's consumers.
+//! Groups of Java consumers.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ async fn groups_of_java_in_which_the_broker_assigns_are_described_and_moved() {
     );
 }
 
-/// Describes a group when its member has read everything.
+/// Describes a group after its member has read everything.
 async fn look_after(bed: &Bed, protocol: &str) -> GroupDescription {
     let admin = admin(bed);
     let topic = bed.topic("watched", 2, "").await;
@@ -87,7 +87,7 @@ async fn look_after(bed: &Bed, protocol: &str) -> GroupDescription {
 
 async fn wait_for(admin: &Admin, group: &str, assignment: &BTreeSet<TopicPartition>) -> GroupDescription {
     loop {
-        // It appears with its first member.
+        // The group exists after its first member has joined.
         if let Some(Ok(described)) = admin.describe_groups([group]).await.remove(group) {
             let assigned = described.members.iter().flat_map(|member| &member.assignment);
             let is_gone = assignment.is_empty() && described.members.is_empty();
@@ -104,7 +104,7 @@ async fn offset(admin: &Admin, group: &str, partition: &TopicPartition) -> Optio
     committed.get(partition).map(|committed| committed.offset)
 }
 
-/// Kafka's tool says where the group is after each move.
+/// Resets the group several times; Kafka's tool reports the offset after each reset.
 async fn move_about(bed: &Bed, group: &str, partition: &TopicPartition) {
     let admin = admin(bed);
     for (target, expected) in [
@@ -123,11 +123,11 @@ async fn move_about(bed: &Bed, group: &str, partition: &TopicPartition) {
         .reset_group_offsets(group, [partition.clone()], OffsetTarget::Offset(2))
         .await;
     assert_eq!(only(moved.unwrap()).from, Some(10));
-    let told = tool(bed, &format!("consumer-groups --describe --group {group}")).await;
-    let rows = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let output = tool(bed, &format!("consumer-groups --describe --group {group}")).await;
+    let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.clone().find(|row| row.get(2) == Some(&"0"));
     // Group, topic, partition, current offset, end, lag.
-    assert_eq!(row.unwrap()[3..6], ["2", "10", "8"], "{told}");
+    assert_eq!(row.unwrap()[3..6], ["2", "10", "8"], "{output}");
     only(admin.delete_group_offsets(group, [partition.clone()]).await);
     assert!(
         !bed.peer
@@ -152,10 +152,10 @@ async fn a_static_member_of_java_is_removed_by_its_name() {
     let all = [TopicPartition::new(&*topic, 0)].into();
     let described = in_time("the member has its partition", wait_for(&admin, &group, &all)).await;
     assert_eq!(described.members[0].instance_id.as_deref(), Some("first"));
-    // A static member does not leave by itself.
+    // A static member does not leave on close.
     bed.peer.call(&format!("leave {member}")).await;
-    let told = tool(bed, &format!("consumer-groups --describe --members --group {group}")).await;
-    has_all(&told, &["first"]);
+    let output = tool(bed, &format!("consumer-groups --describe --members --group {group}")).await;
+    has_all(&output, &["first"]);
     let removed = admin
         .remove_members(&*group, [MemberToRemove::Instance("first".into())])
         .await;

@@ -1,5 +1,4 @@
-//! The admin client before a real Apache Kafka: Kafka's own tools say what it has done, and Kafka's own clients do what it
-//! must describe.
+//! The admin client against a real Apache Kafka, checked with Kafka's own tools and clients.
 
 mod groups;
 mod moves;
@@ -20,13 +19,13 @@ fn admin(bed: &Bed) -> Admin {
     Admin::new(AdminConfig::builder(&bed.address)).unwrap()
 }
 
-/// The only result, which must be good.
+/// The only result, which must be `Ok`.
 fn only<K: Debug, V: Debug>(results: Results<K, V>) -> V {
     let [(_, result)] = <[_; 1]>::try_from(results.into_iter().collect::<Vec<_>>()).unwrap();
     result.unwrap()
 }
 
-/// What one of Kafka's tools says.
+/// The output of one of Kafka's tools.
 async fn tool(bed: &Bed, line: &str) -> String {
     let (address, line) = (bed.address.clone(), line.to_owned());
     let said = tokio::task::spawn_blocking(move || {

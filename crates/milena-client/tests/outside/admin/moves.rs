@@ -1,4 +1,4 @@
-//! Three brokers: partitions move, leaders change, and a broker dies.
+//! Three brokers: reassignments, leader elections, and the death of a broker.
 
 use milena_client::{
     admin::{Admin, ElectionType, ErrorCode, GroupFilter, NewTopic, OffsetSpec, OffsetTarget},
@@ -40,12 +40,12 @@ async fn move_partition(bed: &Bed, admin: &Admin, partition: &TopicPartition) {
         }
     })
     .await;
-    let told = tool(bed, "topics --describe --topic moved").await;
-    has_all(&told, &["Partition: 0", "Replicas: 3,2"]);
+    let output = tool(bed, "topics --describe --topic moved").await;
+    has_all(&output, &["Partition: 0", "Replicas: 3,2"]);
     let cancelled = admin.alter_reassignments([(partition.clone(), None)]).await;
     let code = cancelled[partition].as_ref().unwrap_err().code();
     assert_eq!(code, Some(ErrorCode::NoReassignmentInProgress));
-    // Its leader may be the right one already.
+    // Its leader may already be the preferred one.
     let elected = admin.elect_leaders(ElectionType::Preferred, [partition.clone()]).await;
     let code = elected[partition].as_ref().err().and_then(|error| error.code());
     assert!(matches!(code, None | Some(ErrorCode::ElectionNotNeeded)), "{elected:?}");
@@ -55,7 +55,7 @@ async fn move_partition(bed: &Bed, admin: &Admin, partition: &TopicPartition) {
     assert_eq!(code, Some(ErrorCode::ElectionNotNeeded));
 }
 
-/// All that is asked while the leader is dead is answered when there is another.
+/// Requests during the outage of the leader succeed after the election.
 async fn broker_dies(bed: &Bed, admin: &Admin, partitions: &[TopicPartition]) {
     bed.send("moved", 0, "none", 0, 5).await;
     bed.send("moved", 1, "none", 0, 5).await;
@@ -69,7 +69,7 @@ async fn broker_dies(bed: &Bed, admin: &Admin, partitions: &[TopicPartition]) {
     for partition in partitions {
         assert_eq!(ends[partition].as_ref().unwrap().unwrap().offset, 5, "{ends:?}");
     }
-    // Groups on all three brokers, whose coordinators are wherever they are by now.
+    // Groups on all three brokers, whose coordinators may have moved.
     let groups: Vec<String> = (0..20).map(|number| format!("after-{number}")).collect();
     for group in &groups {
         let moved = admin.reset_group_offsets(group.as_str(), partitions.iter().cloned(), OffsetTarget::Latest);

@@ -1,4 +1,4 @@
-//! ACLs, users and quotas, which our own broker does not have.
+//! ACLs, users and quotas, which our own broker lacks.
 
 use milena_client::admin::{
     AclBinding, AclFilter, AclOperation, AclPermission, AclResourceType, ErrorCode, FeatureUpdate, PatternType,
@@ -34,9 +34,9 @@ async fn kafka_tells_of_acls_that_we_made() {
         }
     })
     .await;
-    let told = tool(bed, "acls --list").await;
+    let output = tool(bed, "acls --list").await;
     has_all(
-        &told,
+        &output,
         &[
             "resourceType=TOPIC, name=secret, patternType=LITERAL",
             "principal=User:milena, host=*, operation=READ, permissionType=ALLOW",
@@ -79,7 +79,7 @@ async fn kafka_tells_of_users_that_we_gave_a_password() {
     let bed = bed::kafka();
     let admin = admin(bed);
     let set = |mechanism| ("milena", ScramChange::set(mechanism, "secret"));
-    // Kafka 4 changes one thing of a user at a time.
+    // Kafka 4 accepts one change per user and request.
     let both = admin
         .alter_scram_users([set(ScramMechanism::Sha256), set(ScramMechanism::Sha512)])
         .await;
@@ -98,9 +98,9 @@ async fn kafka_tells_of_users_that_we_gave_a_password() {
         }
     })
     .await;
-    let told = tool(bed, "configs --describe --entity-type users --entity-name milena").await;
+    let output = tool(bed, "configs --describe --entity-type users --entity-name milena").await;
     has_all(
-        &told,
+        &output,
         &["SCRAM-SHA-256=iterations=4096", "SCRAM-SHA-512=iterations=4096"],
     );
     let described = only(admin.describe_scram_users(["milena"]).await);
@@ -153,8 +153,8 @@ async fn kafka_tells_of_quotas_that_we_set() {
         }
     })
     .await;
-    let told = tool(bed, "configs --describe --entity-type clients --entity-name reader").await;
-    has_all(&told, &["consumer_byte_rate=1048576.0"]);
+    let output = tool(bed, "configs --describe --entity-type clients --entity-name reader").await;
+    has_all(&output, &["consumer_byte_rate=1048576.0"]);
     let any = |entity_type: &str, wanted| QuotaFilter {
         components: [(entity_type.into(), wanted)].into(),
         strict: false,

@@ -1,4 +1,4 @@
-//! Topics, settings, records and the cluster.
+//! Topics, configurations, records and the cluster.
 
 use milena_client::{
     admin::{ConfigChange, ConfigResource, ConfigSource, ErrorCode, NewPartitions, NewTopic, OffsetSpec},
@@ -20,9 +20,9 @@ async fn kafka_tells_of_topics_that_we_made_and_changed() {
     assert_eq!(tried.partitions, Some(2));
     let created = only(admin.create_topics([topic]).await);
     let id = created.id.unwrap();
-    let told = tool(bed, "topics --describe --topic ours").await;
+    let output = tool(bed, "topics --describe --topic ours").await;
     has_all(
-        &told,
+        &output,
         &[
             &format!("TopicId: {id}"),
             "PartitionCount: 2",
@@ -38,9 +38,9 @@ async fn kafka_tells_of_topics_that_we_made_and_changed() {
         (ours.clone(), "cleanup.policy", ConfigChange::Append("compact".into())),
     ];
     only(admin.alter_configs(changes).await);
-    let told = tool(bed, "topics --describe --topic ours").await;
-    has_all(&told, &["PartitionCount: 3", "cleanup.policy=delete,compact"]);
-    assert!(!told.contains("retention.ms=100000"), "{told}");
+    let output = tool(bed, "topics --describe --topic ours").await;
+    has_all(&output, &["PartitionCount: 3", "cleanup.policy=delete,compact"]);
+    assert!(!output.contains("retention.ms=100000"), "{output}");
     let described = only(admin.describe_configs([ours]).await);
     let policy = described.iter().find(|entry| entry.name == "cleanup.policy").unwrap();
     assert_eq!(
@@ -94,8 +94,8 @@ async fn records_that_java_wrote_are_found_and_deleted() {
         (49, Some(crate::records::timestamp(49)))
     );
     assert_eq!(only(admin.delete_records([(full.clone(), Some(7))]).await), 7);
-    let told = tool(bed, &format!("get-offsets --topic {topic} --time -2")).await;
-    has_all(&told, &[&format!("{topic}:0:7"), &format!("{topic}:1:0")]);
+    let output = tool(bed, &format!("get-offsets --topic {topic} --time -2")).await;
+    has_all(&output, &[&format!("{topic}:0:7"), &format!("{topic}:1:0")]);
     let beyond = admin.delete_records([(full.clone(), Some(51))]).await;
     assert_eq!(
         beyond[&full].as_ref().unwrap_err().code(),
@@ -119,17 +119,17 @@ async fn a_cluster_says_of_itself_what_its_tools_say() {
     assert_eq!((cluster.brokers.len(), cluster.brokers[0].fenced), (1, false));
     assert!(cluster.controller.is_some());
     let features = admin.describe_features().await.unwrap();
-    let told = tool(bed, "features describe").await;
-    let rows = told.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let output = tool(bed, "features describe").await;
+    let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let rows: Vec<Vec<&str>> = rows.collect();
     for (name, levels) in &features.finalized {
-        // metadata.version has names in place of numbers.
+        // metadata.version has names instead of numbers.
         if name != "metadata.version" {
             let row = rows
                 .iter()
                 .find(|row| row.windows(2).any(|words| words == ["Feature:", &**name]));
             let level = ["FinalizedVersionLevel:", &levels.max.to_string()].map(str::to_owned);
-            assert!(row.unwrap().windows(2).any(|words| words == level), "{name}: {told}");
+            assert!(row.unwrap().windows(2).any(|words| words == level), "{name}: {output}");
         }
     }
     let broker = ConfigResource::broker(cluster.brokers[0].node.id);

@@ -1,4 +1,4 @@
-//! Transactions of Java's producers.
+//! Transactions of Java producers.
 
 use milena_client::{
     admin::{AbortTransaction, Admin, ErrorCode, OffsetSpec, TransactionFilter},
@@ -9,7 +9,7 @@ use milena_client::{
 use super::{admin, has_all, only, tool};
 use crate::bed;
 
-/// Where a `read_committed` reader must stop.
+/// The last stable offset.
 async fn stable_end(admin: &Admin, partition: &TopicPartition) -> i64 {
     let end = [(partition.clone(), OffsetSpec::Latest)];
     only(admin.list_offsets_at(end, IsolationLevel::ReadCommitted).await)
@@ -39,9 +39,9 @@ async fn a_producer_of_java_is_described_and_fenced_off() {
         (described.producer_id, &described.partitions),
         (listed.producer_id, &[partition.clone()].into())
     );
-    let told = tool(bed, &format!("transactions describe --transactional-id {id}")).await;
+    let output = tool(bed, &format!("transactions describe --transactional-id {id}")).await;
     has_all(
-        &told,
+        &output,
         &[&described.producer_id.to_string(), "Ongoing", &partition.to_string()],
     );
     let producers = only(admin.describe_producers([partition.clone()]).await);
@@ -54,8 +54,8 @@ async fn a_producer_of_java_is_described_and_fenced_off() {
         6,
         "five records and the marker of their abort"
     );
-    let told = tool(bed, &format!("transactions describe --transactional-id {id}")).await;
-    assert!(!told.contains("Ongoing"), "{told}");
+    let output = tool(bed, &format!("transactions describe --transactional-id {id}")).await;
+    assert!(!output.contains("Ongoing"), "{output}");
     let nobody = admin.describe_transactions(["nobody"]).await;
     assert_eq!(
         nobody["nobody"].as_ref().unwrap_err().code(),

@@ -1,12 +1,12 @@
-//! As even as it can be.
+//! The most even balance.
 
 use super::{network::Network, paths::Levels};
 
-/// Evens out the loads of all members as far as subscriptions allow: after this nobody can pass partitions on, not even by
-/// way of others, to somebody who has two or more fewer. Of all ways to do so it is a cheapest one.
+/// Balances the loads of all members as far as subscriptions allow: after this no member can pass partitions on, not
+/// even by way of others, to a member that has two or more fewer. Of all ways to do so it is a cheapest one.
 ///
-/// Those who have more than the mean send to those who have less until they cannot. If both are left then, nothing can
-/// flow from all whom the rich ones reach to the others, and each of these two parts is a smaller group of its own.
+/// Members above the mean send to members below it until they cannot. If both are left then, nothing can flow from all
+/// members that the loaded ones reach to the others, and each of these two parts is a smaller group of its own.
 pub(super) fn balance(network: &mut Network) {
     let mut parts: Vec<Vec<usize>> = vec![(0..network.members.len()).collect()];
     while let Some(part) = parts.pop() {
@@ -32,7 +32,7 @@ fn settle(network: &mut Network, part: &[usize]) -> Option<(Vec<usize>, Vec<usiz
             return Some(network.split(part, level));
         }
     }
-    // Everybody has the mean now, or one more. It may be cheaper if others have the one more.
+    // Every member has the mean now, or one more. It may be cheaper if others have the one more.
     let levels = Levels {
         floor: mean,
         ceiling: mean + 1,

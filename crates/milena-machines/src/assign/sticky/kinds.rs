@@ -1,34 +1,35 @@
-//! Partitions that are alike: their topics have the same subscribers, and their replicas are in the same racks. For the
-//! balance it does not matter which of them a member gets, only how many.
+//! Kinds of partitions: their topics have the same subscribers, and their replicas are in the same racks.
+//!
+//! For the balance it does not matter which of them a member gets, only how many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
 
 use super::{
-    super::group::{Group, Place},
+    super::group::{Group, PartitionIndex},
     claims::Claims,
 };
 
 #[derive(Debug)]
 pub(super) struct Kind<'a> {
-    /// Who may have them, by place in the group.
+    /// The subscribers, by index in the group.
     pub(super) subscribers: &'a [usize],
-    /// Where they have replicas, by place among the racks of the members, sorted.
+    /// The racks with replicas, by index among the racks of the members, sorted.
     pub(super) racks: Vec<usize>,
     pub(super) units: Vec<Unit>,
 }
 
-/// A partition and who had it.
+/// A partition with its owners.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unit {
-    pub(super) place: Place,
+    pub(super) place: PartitionIndex,
     pub(super) owner: Option<usize>,
-    /// Who had it before the owner.
+    /// The owner before the current one.
     pub(super) earlier: Option<usize>,
 }
 
-/// The racks of the members, sorted, if it makes a difference who gets what; none otherwise.
+/// The racks of the members, sorted, if they make a difference; none otherwise.
 pub(super) fn racks<'a>(group: &Group<'a>) -> Vec<&'a ByteString> {
     let racks = group.members.iter().filter_map(|member| member.rack.as_ref());
     let of_members: BTreeSet<&ByteString> = racks.filter(|rack| !rack.is_empty()).collect();
@@ -45,7 +46,7 @@ pub(super) fn racks<'a>(group: &Group<'a>) -> Vec<&'a ByteString> {
     of_members.into_iter().collect()
 }
 
-/// All partitions that somebody subscribes to, by kind.
+/// All partitions with a subscriber, by kind.
 pub(super) fn kinds<'a>(group: &'a Group<'_>, racks: &[&ByteString], claims: &Claims) -> Vec<Kind<'a>> {
     let mut audiences: BTreeMap<&[usize], usize> = BTreeMap::new();
     let mut kinds: BTreeMap<(usize, Vec<usize>), Kind<'_>> = BTreeMap::new();
@@ -74,8 +75,8 @@ pub(super) fn kinds<'a>(group: &'a Group<'_>, racks: &[&ByteString], claims: &Cl
     kinds.into_values().collect()
 }
 
-/// The owner is who claims the partition in the newest generation, if that is one member and it still subscribes.
-fn unit(place: Place, subscribers: &[usize], claims: &Claims) -> Unit {
+/// The owner is the member with the newest claim, if that is one member and it still subscribes.
+fn unit(place: PartitionIndex, subscribers: &[usize], claims: &Claims) -> Unit {
     let claims = claims.to(place).iter();
     let mut valid = claims.filter(|claim| subscribers.binary_search(&claim.member).is_ok());
     let newest = valid.next();

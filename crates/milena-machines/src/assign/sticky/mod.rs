@@ -1,4 +1,4 @@
-//! As even as it can be, and then with as few moves as that allows.
+//! The sticky assignors: the most even balance, with the fewest moves that allow it.
 
 mod balance;
 mod claims;
@@ -14,22 +14,23 @@ use bytes::Bytes;
 use bytestring::ByteString;
 
 use self::{
-    claims::{Claims, Held},
+    claims::{ClaimedPartitions, Claims},
     network::Network,
 };
 use super::{
     Assignor, ClusterLayout, GroupAssignment, MemberAssignment, MemberSubscription, RebalanceProtocol,
-    group::{Group, Place},
+    group::{Group, PartitionIndex},
 };
 use crate::TopicPartition;
 
-/// Kafka's `sticky`: everybody gets as many partitions as subscriptions allow, and keeps as many of its own as that allows.
+/// Kafka's `sticky`: every member gets as many partitions as subscriptions allow, and keeps as many of its own as
+/// possible.
 ///
-/// It serves the eager protocol, in which members own nothing while they join. So each tells with its subscription what it
-/// had.
+/// It serves the eager protocol, in which members own nothing while they join. Therefore each reports its last
+/// assignment with its subscription.
 #[derive(Debug, Clone, Default)]
 pub struct StickyAssignor {
-    /// What this member got last, and in which generation.
+    /// The last assignment of this member, and its generation.
     last: Option<(Vec<TopicPartition>, i32)>,
 }
 
@@ -45,14 +46,14 @@ impl Assignor for StickyAssignor {
 
     fn assign(&mut self, cluster: &ClusterLayout, members: &[MemberSubscription]) -> GroupAssignment {
         let group = Group::new(cluster, members);
-        let held = group.members.iter().map(|member| {
+        let claimed = group.members.iter().map(|member| {
             let (partitions, generation) = member.user_data.as_ref().map(user_data::decode_assignment).unzip();
-            Held {
+            ClaimedPartitions {
                 partitions: Cow::Owned(partitions.unwrap_or_default()),
                 generation: generation.unwrap_or(-1),
             }
         });
-        let claims = Claims::new(&group, &held.collect::<Vec<_>>());
+        let claims = Claims::new(&group, &claimed.collect::<Vec<_>>());
         group.assignment(assign(&group, &claims))
     }
 
@@ -61,8 +62,9 @@ impl Assignor for StickyAssignor {
     }
 }
 
-/// Kafka's `cooperative-sticky`: as [`StickyAssignor`], but members keep what they own while they join. What is to move is
-/// given to nobody at first. The member that loses it joins again when it has let go, and then it is given out.
+/// Kafka's `cooperative-sticky`: as [`StickyAssignor`], but members keep their partitions while they join.
+///
+/// A partition that moves is not assigned at first. Its owner rejoins when it has revoked it, and then it is assigned.
 #[derive(Debug, Clone)]
 pub struct CooperativeStickyAssignor {
     generation: i32,
@@ -89,10 +91,10 @@ impl Assignor for CooperativeStickyAssignor {
 
     fn assign(&mut self, cluster: &ClusterLayout, members: &[MemberSubscription]) -> GroupAssignment {
         let group = Group::new(cluster, members);
-        let held = group.members.iter().map(|member| {
+        let claimed = group.members.iter().map(|member| {
             // Subscriptions of older versions have no generation.
             let told = member.user_data.as_ref().map_or(-1, user_data::decode_generation);
-            Held {
+            ClaimedPartitions {
                 partitions: Cow::Borrowed(&member.owned),
                 generation: if member.generation >= 0 {
                     member.generation
@@ -101,10 +103,10 @@ impl Assignor for CooperativeStickyAssignor {
                 },
             }
         });
-        let claims = Claims::new(&group, &held.collect::<Vec<_>>());
+        let claims = Claims::new(&group, &claimed.collect::<Vec<_>>());
         let mut assigned = assign(&group, &claims);
         for (member, places) in assigned.iter_mut().enumerate() {
-            places.retain(|place| !claims.is_held_by_another(*place, member));
+            places.retain(|place| !claims.is_claimed_by_another(*place, member));
         }
         group.assignment(assigned)
     }
@@ -114,8 +116,8 @@ impl Assignor for CooperativeStickyAssignor {
     }
 }
 
-/// What each member gets, if everybody lets go of the rest.
-fn assign(group: &Group<'_>, claims: &Claims) -> Vec<Vec<Place>> {
+/// The partitions of each member, if all members revoke the rest.
+fn assign(group: &Group<'_>, claims: &Claims) -> Vec<Vec<PartitionIndex>> {
     let racks = kinds::racks(group);
     let kinds = kinds::kinds(group, &racks, claims);
     let mut network = Network::new(group, &racks, &kinds);

@@ -1,15 +1,17 @@
-//! Members, kinds of partitions, and who has how many of which.
+//! Members, kinds of partitions, and the number of partitions of each member and kind.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use bytestring::ByteString;
 
+use milena_invariant::violated;
+
 use super::{super::group::Group, kinds::Kind};
 
-/// What it costs if a partition does not stay with its owner.
+/// The cost of a partition that does not stay with its owner.
 const MOVE: i64 = 1000;
-/// What it costs if a partition has no replica in the rack of its member. As in Kafka, that is worth one move; it is not
-/// worth two. The number is odd so that no few moves cost exactly what a few racks do.
+/// The cost of a partition without a replica in the rack of its member. As in Kafka, that is worth one move; it is not
+/// worth two. The number is odd so that a few moves never cost exactly as much as a few racks.
 const FAR: i64 = 1501;
 
 #[derive(Debug)]
@@ -22,12 +24,12 @@ pub(super) struct Network {
 
 #[derive(Debug, Default)]
 pub(super) struct Member {
-    /// How many partitions it has.
+    /// The number of its partitions.
     pub(super) load: usize,
     /// The part of the group that it belongs to.
     part: usize,
     pub(super) potential: i64,
-    /// Its seats: the kind, and the place there.
+    /// Its seats: the kind, and the index there.
     pub(super) seats: Vec<(usize, usize)>,
 }
 
@@ -42,33 +44,33 @@ pub(super) struct Seats {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seat {
     pub(super) member: usize,
-    /// How many it has.
+    /// The number of partitions that it has.
     pub(super) count: usize,
-    /// How many it owned.
+    /// The number of partitions that it owned.
     pub(super) home: usize,
-    /// Whether it is in a rack where they have no replica.
+    /// Whether its rack has no replica of them.
     far: bool,
 }
 
 impl Seat {
-    /// The price of one more partition here.
-    fn price_of_next(&self) -> i64 {
-        self.price(self.count < self.home)
+    /// The cost of one more partition here.
+    fn cost_of_next(&self) -> i64 {
+        self.cost(self.count < self.home)
     }
 
-    /// The price of the last partition here.
-    fn price_of_last(&self) -> i64 {
-        self.price(self.count <= self.home)
+    /// The cost of the last partition here.
+    fn cost_of_last(&self) -> i64 {
+        self.cost(self.count <= self.home)
     }
 
-    fn price(&self, is_home: bool) -> i64 {
+    fn cost(&self, is_home: bool) -> i64 {
         FAR * i64::from(self.far) - MOVE * i64::from(is_home)
     }
 }
 
 impl Network {
-    /// Puts each partition where it is cheapest, however many a member has then; where that is several members, with the
-    /// one that has least.
+    /// Puts each partition where it is cheapest, however many a member has then; of several such members, with the
+    /// least loaded.
     pub(super) fn new(group: &Group<'_>, racks: &[&ByteString], kinds: &[Kind<'_>]) -> Self {
         let rack_of = |member: &usize| {
             let rack = group.members.get(*member)?.rack.as_ref()?;
@@ -105,11 +107,11 @@ impl Network {
         network
     }
 
-    /// Begins with what is owned and near; if nobody is near, with what is owned.
+    /// Begins with owned partitions that are near; without near members, with all owned ones.
     fn add(&mut self, place: usize, mut seats: Vec<Seat>) {
-        let somebody_is_near = seats.iter().any(|seat| !seat.far);
+        let any_is_near = seats.iter().any(|seat| !seat.far);
         for (number, seat) in seats.iter_mut().enumerate() {
-            if !(seat.far && somebody_is_near) {
+            if !(seat.far && any_is_near) {
                 seat.count = seat.home;
             }
             if let Some(member) = self.members.get_mut(seat.member) {
@@ -118,26 +120,32 @@ impl Network {
             }
         }
         self.kinds.push(Seats {
-            potential: if somebody_is_near { 0 } else { -FAR },
+            potential: if any_is_near { 0 } else { -FAR },
             seats,
         });
     }
 
-    /// Gives out what is left of `units` partitions of a kind, each to who has least of those who are as near as anybody.
+    /// Assigns the rest of `units` partitions of a kind, each to the least loaded of the nearest members.
     fn fill(&mut self, place: usize, units: usize) {
-        let Some(kind) = self.kinds.get_mut(place) else { return };
+        let Some(kind) = self.kinds.get_mut(place) else {
+            violated!("every_kind_is_in_the_network");
+            return;
+        };
         let taken: usize = kind.seats.iter().map(|seat| seat.count).sum();
         if taken == units {
             return;
         }
-        let somebody_is_near = kind.seats.iter().any(|seat| !seat.far);
+        let any_is_near = kind.seats.iter().any(|seat| !seat.far);
         let seats = kind.seats.iter().enumerate();
-        let eligible = seats.filter(|(_, seat)| !(seat.far && somebody_is_near));
+        let eligible = seats.filter(|(_, seat)| !(seat.far && any_is_near));
         let load = |seat: &Seat| self.members.get(seat.member).map_or(0, |member| member.load);
         let mut by_load: BinaryHeap<Reverse<(usize, usize)>> =
             eligible.map(|(number, seat)| Reverse((load(seat), number))).collect();
         for _ in taken..units {
-            let Some(mut least) = by_load.peek_mut() else { return };
+            let Some(mut least) = by_load.peek_mut() else {
+                violated!("every_kind_has_a_subscriber");
+                return;
+            };
             let Reverse((load, number)) = &mut *least;
             *load += 1;
             if let Some(seat) = kind.seats.get_mut(*number) {
@@ -167,29 +175,29 @@ impl Network {
         }
     }
 
-    /// What it takes from `member` to pass on a partition of a kind, with the potentials: zero or more. None if it has
-    /// none.
-    pub(super) fn price_to_give(&self, member: usize, kind: usize, seat: usize) -> Option<i64> {
+    /// The reduced cost at which `member` passes on a partition of a kind: zero or more. `None` if it has none.
+    pub(super) fn cost_to_give(&self, member: usize, kind: usize, seat: usize) -> Option<i64> {
         let kind = self.kinds.get(kind)?;
         let seat = kind.seats.get(seat).filter(|seat| seat.count > 0)?;
-        Some(self.potential(member) - seat.price_of_last() - kind.potential)
+        Some(self.potential(member) - seat.cost_of_last() - kind.potential)
     }
 
-    /// Who sits there and what it takes to give it a partition, with the potentials: zero or more. None if it belongs to
+    /// The member of a seat and the reduced cost of giving it a partition: zero or more. `None` if it belongs to
     /// another part.
-    pub(super) fn price_to_take(&self, kind: usize, seat: usize) -> Option<(usize, i64)> {
+    pub(super) fn cost_to_take(&self, kind: usize, seat: usize) -> Option<(usize, i64)> {
         let kind = self.kinds.get(kind)?;
         let seat = kind.seats.get(seat)?;
         let member = self
             .members
             .get(seat.member)
             .filter(|member| member.part == self.part)?;
-        Some((seat.member, kind.potential + seat.price_of_next() - member.potential))
+        Some((seat.member, kind.potential + seat.cost_of_next() - member.potential))
     }
 
-    /// One partition of a kind changes hands.
+    /// Moves one partition of a kind.
     pub(super) fn pass(&mut self, kind: usize, from: usize, to: usize) {
         let Some(seats) = self.kinds.get_mut(kind).map(|kind| &mut kind.seats) else {
+            violated!("every_kind_is_in_the_network");
             return;
         };
         if let Some(seat) = seats.get_mut(from) {

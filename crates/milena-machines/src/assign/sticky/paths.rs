@@ -1,35 +1,37 @@
-//! How partitions flow from members who have too many to members who have too few, at the least price.
+//! Cheapest flows of partitions from members with too many to members with too few.
 //!
-//! A member can pass a partition on to any other subscriber of its topic, who can pass on one of another topic, and so
-//! forth; only the two ends of such a path have fewer or more partitions than before. A path has a price: a partition that
-//! leaves its owner costs something, one that comes home gives that back, and the same for racks.
+//! A member can pass a partition on to any other subscriber of its topic, which can pass on one of another topic, and
+//! so forth; only the two ends of such a path have fewer or more partitions than before. A path has a cost: a partition
+//! that leaves its owner costs something, one that returns to its owner gives that back, and the same for racks.
 //!
-//! What is sent always takes the cheapest path there is. Then, as is known of flows, no other way to share out all
-//! partitions that gives each member as many as it has now costs less. So few partitions move, without looking for them.
+//! Partitions always take a cheapest path. By the theory of minimum cost flows, no other assignment with the same
+//! numbers for each member then costs less. So few partitions move, without a search for them.
 //!
-//! To find cheapest paths quickly, members and kinds have potentials that make the price of every step zero or more
-//! (Johnson), and one search serves all paths of the same price (Dinic).
+//! To find cheapest paths quickly, members and kinds have potentials that make the cost of every step zero or more
+//! (Johnson), and one search serves all paths of the same cost (Dinic).
 
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap},
 };
 
+use milena_invariant::violated;
+
 use super::network::Network;
 
-/// Who gives and who takes.
+/// The levels that separate givers from takers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Levels {
-    /// Who has more gives, down to this.
+    /// Members with more give, down to this.
     pub(super) floor: usize,
-    /// Who has less takes, up to this.
+    /// Members with fewer take, up to this.
     pub(super) ceiling: usize,
 }
 
-/// How far something is from those who give.
+/// The distance from the givers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Distance {
-    price: i64,
+    cost: i64,
     steps: usize,
 }
 
@@ -39,10 +41,10 @@ enum Node {
     Kind(usize),
 }
 
-/// What lies ahead, the nearest first.
+/// The frontier of the search, the nearest first.
 type Frontier = BinaryHeap<Reverse<(Distance, Node)>>;
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug)]
 struct Search {
     members: Vec<Visited>,
@@ -50,8 +52,8 @@ struct Search {
     /// The potential of members with which cheapest paths begin, and end.
     start: i64,
     end: i64,
-    /// The price of the cheapest paths.
-    price: i64,
+    /// The cost of the cheapest paths.
+    cost: i64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -61,28 +63,28 @@ struct Visited {
     next: usize,
 }
 
-/// A partition of a kind goes from one seat to another.
+/// A step: a partition of a kind goes from one seat to another.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     kind: usize,
     from: usize,
     to: usize,
-    /// Who sits there.
+    /// The member of that seat.
     member: usize,
 }
 
 impl Network {
-    /// Sends partitions from who has more than the floor to who has less than the ceiling, inside one part of the group,
-    /// until there is no way to; or, if `only_gain`, as long as it makes the whole cheaper.
+    /// Sends partitions from members above the floor to members below the ceiling, inside one part of the group, until
+    /// there is no path; or, if `only_gain`, as long as it lowers the total cost.
     pub(super) fn send(&mut self, part: &[usize], levels: Levels, only_gain: bool) {
         while let Some(mut search) = self.search(part, levels) {
-            if only_gain && search.price >= 0 {
+            if only_gain && search.cost >= 0 {
                 return;
             }
             for giver in part {
                 while self.load(*giver) > levels.floor && self.potential(*giver) == search.start {
                     let Some(path) = self.path(*giver, levels, &mut search) else {
-                        break;
+                        break; // No path of this cost is left.
                     };
                     for step in path {
                         self.pass(step.kind, step.from, step.to);
@@ -92,8 +94,8 @@ impl Network {
         }
     }
 
-    /// Finds how far everything is, no farther than the nearest taker, and moves the potentials so that the steps of
-    /// cheapest paths cost nothing. None if no taker can be reached.
+    /// Computes distances up to the nearest taker, and updates the potentials so that the steps of cheapest paths cost
+    /// nothing. `None` if no taker can be reached.
     fn search(&mut self, part: &[usize], levels: Levels) -> Option<Search> {
         let givers = part.iter().filter(|member| self.load(**member) > levels.floor);
         let takers = part.iter().filter(|member| self.load(**member) < levels.ceiling);
@@ -104,15 +106,15 @@ impl Network {
             kinds: vec![Visited::default(); self.kinds.len()],
             start,
             end,
-            price: 0,
+            cost: 0,
         };
         let mut frontier = Frontier::new();
         for giver in givers {
-            let price = start - self.potential(*giver);
-            search.reach(Node::Member(*giver), Distance { price, steps: 0 }, &mut frontier);
+            let cost = start - self.potential(*giver);
+            search.reach(Node::Member(*giver), Distance { cost, steps: 0 }, &mut frontier);
         }
         let nearest = self.explore(levels, &mut search, &mut frontier)?;
-        let nearer = |visited: &Visited| visited.distance.map_or(0, |distance| (distance.price - nearest).min(0));
+        let nearer = |visited: &Visited| visited.distance.map_or(0, |distance| (distance.cost - nearest).min(0));
         for (member, visited) in self.members.iter_mut().zip(&search.members) {
             member.potential += nearer(visited);
         }
@@ -120,44 +122,45 @@ impl Network {
             kind.potential += nearer(visited);
         }
         search.start = start - nearest;
-        search.price = nearest + end - start;
+        search.cost = nearest + end - start;
         Some(search)
     }
 
-    /// Goes from what is nearest to what is farther (Dijkstra); returns the distance of the nearest end of a path.
+    /// Visits nodes by distance (Dijkstra); returns the distance of the nearest end of a path.
     fn explore(&self, levels: Levels, search: &mut Search, frontier: &mut Frontier) -> Option<i64> {
         let mut nearest: Option<i64> = None;
         while let Some(Reverse((distance, node))) = frontier.pop() {
-            if nearest.is_some_and(|nearest| nearest < distance.price) {
+            if nearest.is_some_and(|nearest| nearest < distance.cost) {
                 break;
             }
             if search.distance(node) != Some(distance) {
                 continue;
             }
-            let on = |price: i64| Distance {
-                price: distance.price + price,
+            let on = |cost: i64| Distance {
+                cost: distance.cost + cost,
                 steps: distance.steps + 1,
             };
             match node {
                 Node::Member(place) => {
                     let Some(member) = self.members.get(place) else {
+                        violated!("every_member_is_in_the_network");
                         continue;
                     };
                     if member.load < levels.ceiling {
-                        let total = distance.price + member.potential - search.end;
+                        let total = distance.cost + member.potential - search.end;
                         nearest = Some(nearest.map_or(total, |nearest| nearest.min(total)));
                     }
                     for (kind, seat) in &member.seats {
-                        if let Some(price) = self.price_to_give(place, *kind, *seat) {
-                            search.reach(Node::Kind(*kind), on(price), frontier);
+                        if let Some(cost) = self.cost_to_give(place, *kind, *seat) {
+                            search.reach(Node::Kind(*kind), on(cost), frontier);
                         }
                     }
                 }
                 Node::Kind(kind) => {
                     let seats = self.kinds.get(kind).map_or(0, |kind| kind.seats.len());
                     for seat in 0..seats {
-                        if let Some((member, price)) = self.price_to_take(kind, seat) {
-                            search.reach(Node::Member(member), on(price), frontier);
+                        if let Some((member, cost)) = self.cost_to_take(kind, seat) {
+                            search.reach(Node::Member(member), on(cost), frontier);
                         }
                     }
                 }
@@ -166,7 +169,7 @@ impl Network {
         nearest
     }
 
-    /// A cheapest path from a giver to a taker that has not been used up. Every search tries each seat once.
+    /// A cheapest path from a giver to a taker that is not used up. Every search tries each seat once.
     fn path(&self, giver: usize, levels: Levels, search: &mut Search) -> Option<Vec<Step>> {
         let mut path: Vec<Step> = vec![];
         let mut member = giver;
@@ -179,7 +182,7 @@ impl Network {
                 member = step.member;
                 path.push(step);
             } else {
-                // From here it does not go on: whoever comes to that kind takes another seat.
+                // A dead end: other paths to that kind take another seat.
                 let dead_end = path.pop()?;
                 search.pass_by_kind(dead_end.kind);
                 member = path.last().map_or(giver, |step| step.member);
@@ -194,10 +197,10 @@ impl Network {
         while let Some((kind, from)) = seats.get(search.members.get(member)?.next).copied() {
             let reaches =
                 |search: &Search, node, steps| search.distance(node).is_some_and(|there| there.steps == steps);
-            if self.price_to_give(member, kind, from) == Some(0) && reaches(search, Node::Kind(kind), steps + 1) {
+            if self.cost_to_give(member, kind, from) == Some(0) && reaches(search, Node::Kind(kind), steps + 1) {
                 let seats = self.kinds.get(kind)?.seats.len();
                 while let Some(to) = search.kinds.get(kind).map(|kind| kind.next).filter(|to| *to < seats) {
-                    match self.price_to_take(kind, to) {
+                    match self.cost_to_take(kind, to) {
                         Some((member, 0)) if reaches(search, Node::Member(member), steps + 2) => {
                             return Some(Step { kind, from, to, member });
                         }
@@ -210,7 +213,7 @@ impl Network {
         None
     }
 
-    /// Cuts a part in two: those who have more than `level` and all to whom they can pass on something; and the rest.
+    /// Splits a part in two: members above `level` with all that they can pass partitions to; and the rest.
     pub(super) fn split(&self, part: &[usize], level: usize) -> (Vec<usize>, Vec<usize>) {
         let above = part.iter().copied().filter(|member| self.load(*member) > level);
         let mut upper: BTreeSet<usize> = above.collect();
@@ -219,13 +222,13 @@ impl Network {
         while let Some(member) = open.pop() {
             let seats = self.members.get(member).map(|member| member.seats.as_slice());
             for (kind, seat) in seats.unwrap_or_default() {
-                let is_held = self.price_to_give(member, *kind, *seat).is_some();
-                let Some(seen) = seen.get_mut(*kind).filter(|seen| is_held && !**seen) else {
-                    continue;
+                let can_give = self.cost_to_give(member, *kind, *seat).is_some();
+                let Some(seen) = seen.get_mut(*kind).filter(|seen| can_give && !**seen) else {
+                    continue; // Nothing to pass on, or visited before.
                 };
                 *seen = true;
                 let seats = self.kinds.get(*kind).map_or(0, |kind| kind.seats.len());
-                let takers = (0..seats).filter_map(|seat| self.price_to_take(*kind, seat));
+                let takers = (0..seats).filter_map(|seat| self.cost_to_take(*kind, seat));
                 open.extend(takers.map(|(taker, _)| taker).filter(|taker| upper.insert(*taker)));
             }
         }

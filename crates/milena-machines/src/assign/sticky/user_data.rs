@@ -1,4 +1,4 @@
-//! What sticky assignors tell the leader's assignor beside the subscription.
+//! User data of the sticky assignors.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use milena_wire::decode::{DecodeError, Reader};
@@ -6,7 +6,7 @@ use milena_wire::decode::{DecodeError, Reader};
 use super::super::subscription::{by_topic, flat};
 use crate::TopicPartition;
 
-/// `sticky`: what the member got, and in which generation. None if a name is too long to be one.
+/// `sticky`: the assignment of the member and its generation. `None` if a name is too long to be one.
 pub(super) fn encode_assignment(partitions: &[TopicPartition], generation: i32) -> Option<Bytes> {
     let topics = by_topic(partitions);
     let mut bytes = BytesMut::new();
@@ -23,8 +23,8 @@ pub(super) fn encode_assignment(partitions: &[TopicPartition], generation: i32) 
     Some(bytes.freeze())
 }
 
-/// Reads that, or what Kafka wrote before 2.1: the same without a generation, which is -1 then. Who writes something else
-/// owns nothing, as for Kafka.
+/// Decodes that, or the form before Kafka 2.1: without a generation, which is -1 then. Other data means no partitions,
+/// as in Kafka.
 pub(super) fn decode_assignment(bytes: &Bytes) -> (Vec<TopicPartition>, i32) {
     let mut reader = Reader::new(bytes, "user data of the sticky assignor", 1);
     let Ok(partitions) = read_partitions(&mut reader) else {
@@ -42,12 +42,12 @@ fn read_partitions(reader: &mut Reader<'_>) -> Result<Vec<TopicPartition>, Decod
     Ok(flat(topics.into_iter()))
 }
 
-/// `cooperative-sticky`: the generation in which the member got what it owns.
+/// `cooperative-sticky`: the generation of the owned partitions.
 pub(super) fn encode_generation(generation: i32) -> Bytes {
     Bytes::copy_from_slice(&generation.to_be_bytes())
 }
 
-/// Reads that; -1 if it is not there.
+/// Decodes that; -1 if it is missing.
 pub(super) fn decode_generation(bytes: &Bytes) -> i32 {
     let mut reader = Reader::new(bytes, "user data of the cooperative sticky assignor", 0);
     reader.i32("generation").unwrap_or(-1)

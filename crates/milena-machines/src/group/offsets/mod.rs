@@ -1,4 +1,4 @@
-//! CommittedOffset offsets: commit, fetch, expiry, deletion, and offsets of open transactions.
+//! Committed offsets: commit, fetch, expiry, deletion, and offsets of open transactions.
 //!
 //! A group without members exists as long as it has offsets.
 

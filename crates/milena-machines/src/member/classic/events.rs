@@ -1,54 +1,56 @@
-//! What the application gives back and gets, and in which order.
+//! Events of the classic protocol: partitions that are revoked before a join, and new assignments.
 
 use std::collections::BTreeSet;
 
-use super::{Classic, Common, MemberEvent, RebalanceProtocol, Subscription, Told, topics};
+use super::{Classic, Common, MemberEvent, PendingEvent, RebalanceProtocol, Subscription, topics};
 use crate::{TopicPartition, assign::MemberAssignment};
 
 impl Classic {
-    pub(super) fn next_of_assignment(&mut self, common: &mut Common) -> Option<MemberEvent> {
+    pub(super) fn next_assignment_event(&mut self, common: &mut Common) -> Option<MemberEvent> {
         if !self.generation.is_valid() && !common.owned.is_empty() {
             return Some(MemberEvent::Lost(common.owned_list()));
         }
         if let Some(received) = self.received.take() {
             if matches_subscription(common, &received) {
-                return Some(self.take_over(common, received));
+                return Some(self.apply_assignment(common, received));
             }
             self.request_rejoin("received assignment does not match the current subscription");
         }
-        // Nobody gives anything back for a join that is not to come now.
+        // Without a join to come, nothing is revoked for it.
         if !common.wants_group() || self.join_call.is_some() || !self.must_join(common) {
             return None;
         }
-        let given_back = self.to_give_back(common)?;
-        self.is_preparing = true;
-        // Whatever becomes of the reason, who has given back must join to get it again.
+        let revoked = self.to_revoke(common)?;
+        self.is_revoking = true;
+        // Whatever becomes of the reason: a member that has revoked must join to get its partitions again.
         if self.rejoin.is_none() {
             let reason = self.change(common).unwrap_or_default();
             self.request_rejoin(reason);
         }
-        Some(MemberEvent::Revoked(given_back.into_iter().collect()))
+        Some(MemberEvent::Revoked(revoked.into_iter().collect()))
     }
 
-    /// What the application must let go of before we join, if it must hear of it at all: eager members hear of it even if
-    /// it is nothing.
-    pub(super) fn to_give_back(&self, common: &Common) -> Option<BTreeSet<TopicPartition>> {
-        if self.is_prepared || !self.generation.is_valid() {
+    /// The partitions that must be revoked before the join, or `None` without an event. Eager members get the event
+    /// even if there is no partition.
+    pub(super) fn to_revoke(&self, common: &Common) -> Option<BTreeSet<TopicPartition>> {
+        if self.has_revoked || !self.generation.is_valid() {
             return None;
         }
         match self.protocol {
             RebalanceProtocol::Eager => Some(common.owned.clone()),
             RebalanceProtocol::Cooperative => {
                 let wanted = topics(common);
-                let is_left = |place: &&TopicPartition| wanted.is_none_or(|wanted| !wanted.contains(&place.topic));
+                let is_left = |topic_partition: &&TopicPartition| {
+                    wanted.is_none_or(|wanted| !wanted.contains(&topic_partition.topic))
+                };
                 let left: BTreeSet<TopicPartition> = common.owned.iter().filter(is_left).cloned().collect();
                 (!left.is_empty()).then_some(left)
             }
         }
     }
 
-    /// First what must go, and if anything must, the group rebalances once more so that others get it. Then what is new.
-    fn take_over(&mut self, common: &mut Common, received: MemberAssignment) -> MemberEvent {
+    /// Revokes first; if any partition was revoked, the member rejoins so that others get it. Then assigns the rest.
+    fn apply_assignment(&mut self, common: &mut Common, received: MemberAssignment) -> MemberEvent {
         let assigned: BTreeSet<TopicPartition> = received.partitions.iter().cloned().collect();
         let revoked: Vec<TopicPartition> = common.owned.difference(&assigned).cloned().collect();
         if !revoked.is_empty() {
@@ -57,8 +59,11 @@ impl Classic {
             return MemberEvent::Revoked(revoked);
         }
         if let Some(Subscription::Matching { topics, .. }) = &mut common.subscription {
-            // The leader knows of topics that we have not seen yet.
-            let found: BTreeSet<_> = assigned.iter().map(|place| place.topic.clone()).collect();
+            // The leader knows of topics that this member has not seen yet.
+            let found: BTreeSet<_> = assigned
+                .iter()
+                .map(|topic_partition| topic_partition.topic.clone())
+                .collect();
             topics.extend(found.iter().cloned());
             self.joined_topics.extend(found);
         }
@@ -78,19 +83,19 @@ impl Classic {
         }
     }
 
-    pub(super) fn assignment_told(&mut self, told: &Told) {
-        let is_preparing = std::mem::take(&mut self.is_preparing);
-        if is_preparing && matches!(told, Told::Revoked(_)) {
-            self.is_prepared = true;
+    pub(super) fn assignment_done(&mut self, event: &PendingEvent) {
+        let is_revoking = std::mem::take(&mut self.is_revoking);
+        if is_revoking && matches!(event, PendingEvent::Revoked(_)) {
+            self.has_revoked = true;
         }
     }
 }
 
-/// It may have changed since the join.
+/// The subscription may have changed since the join.
 fn matches_subscription(common: &Common, received: &MemberAssignment) -> bool {
-    let is_wanted = |place: &TopicPartition| match &common.subscription {
-        Some(Subscription::Topics(topics)) => topics.contains(&place.topic),
-        Some(Subscription::Matching { filter, .. }) => filter.matches(&place.topic),
+    let is_wanted = |topic_partition: &TopicPartition| match &common.subscription {
+        Some(Subscription::Topics(topics)) => topics.contains(&topic_partition.topic),
+        Some(Subscription::Matching { filter, .. }) => filter.matches(&topic_partition.topic),
         Some(Subscription::BrokerPattern(_)) | None => false,
     };
     received.partitions.iter().all(is_wanted)

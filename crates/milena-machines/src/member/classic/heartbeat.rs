@@ -1,4 +1,4 @@
-//! `Heartbeat`, and the session that it keeps alive.
+//! `Heartbeat`, and the session that it renews.
 
 use milena_wire::{
     api::ApiKey,
@@ -6,11 +6,11 @@ use milena_wire::{
     messages::{HeartbeatRequest, HeartbeatResponse},
 };
 
-use super::{CallFailure, Classic, Common, MemberCall, MemberRequest, Phase, Sent};
+use super::{CallFailure, Classic, Common, InFlight, MemberCall, MemberRequest, Phase};
 use crate::member::offsets::code;
 
 impl Classic {
-    /// Since `JoinGroup` was answered, the coordinator expects to hear of us.
+    /// From the `JoinGroup` response on, the coordinator expects heartbeats.
     fn has_session(&self) -> bool {
         matches!(self.phase, Phase::Assigning | Phase::Syncing | Phase::Stable)
     }
@@ -18,14 +18,14 @@ impl Classic {
     pub(super) fn begin_session(&mut self, now_ms: i64) {
         self.heartbeat_call = None;
         self.heartbeat_at = now_ms.saturating_add(self.heartbeat_interval_ms);
-        self.session_ends = now_ms.saturating_add(self.session_timeout_ms);
+        self.session_deadline = now_ms.saturating_add(self.session_timeout_ms);
     }
 
     pub(super) fn heartbeat_deadline(&self) -> Option<i64> {
         let next = if self.heartbeat_call.is_some() {
-            self.session_ends
+            self.session_deadline
         } else {
-            self.heartbeat_at.min(self.session_ends)
+            self.heartbeat_at.min(self.session_deadline)
         };
         self.has_session().then_some(next)
     }
@@ -52,19 +52,19 @@ impl Classic {
         self.heartbeat_at = now_ms.saturating_add(common.next_backoff());
     }
 
-    pub(super) fn heartbeat_answered(
+    pub(super) fn handle_heartbeat_response(
         &mut self,
         common: &mut Common,
         now_ms: i64,
-        sent: &Sent,
+        sent: &InFlight,
         response: &HeartbeatResponse,
     ) {
         let error = code(response.error_code);
         match error {
-            ErrorCode::None => self.heard(common, now_ms),
-            // The coordinator counts this as a sign of life.
+            ErrorCode::None => self.renew_session(common, now_ms),
+            // The coordinator renews the session with this response too.
             ErrorCode::RebalanceInProgress => {
-                self.heard(common, now_ms);
+                self.renew_session(common, now_ms);
                 if self.phase == Phase::Stable && self.is_current(sent) {
                     self.request_rejoin("group is already rebalancing");
                 }
@@ -75,25 +75,25 @@ impl Classic {
             ErrorCode::IllegalGeneration => self.reset(true, "encountered ILLEGAL_GENERATION from HEARTBEAT response"),
             ErrorCode::FencedInstanceId => self.fenced(common),
             error => {
-                self.refuse(common, ApiKey::Heartbeat, error);
+                self.handle_error(common, ApiKey::Heartbeat, error);
                 self.heartbeat_at = now_ms.saturating_add(common.next_backoff());
             }
         }
     }
 
-    fn heard(&mut self, common: &mut Common, now_ms: i64) {
+    fn renew_session(&mut self, common: &mut Common, now_ms: i64) {
         common.backoff.reset();
-        self.session_ends = now_ms.saturating_add(self.session_timeout_ms);
+        self.session_deadline = now_ms.saturating_add(self.session_timeout_ms);
     }
 
-    /// After a session without an answer the coordinator is looked for anew. Whether we are still in the group is for it
-    /// to say.
+    /// Looks up the coordinator again after a whole session without a response. Only the coordinator can tell whether
+    /// the member is still in the group.
     pub(super) fn check_session(&mut self, common: &mut Common, now_ms: i64) {
-        if self.has_session() && self.session_ends <= now_ms {
+        if self.has_session() && self.session_deadline <= now_ms {
             common.coordinator_moved = true;
             self.heartbeat_call = None;
             self.heartbeat_at = now_ms;
-            self.session_ends = now_ms.saturating_add(self.session_timeout_ms);
+            self.session_deadline = now_ms.saturating_add(self.session_timeout_ms);
         }
     }
 }

@@ -9,15 +9,15 @@ use milena_wire::{
 };
 
 use super::{
-    CallFailure, Classic, Common, Generation, Leader, MemberCall, MemberError, MemberRequest, PROTOCOL_TYPE, Phase,
-    Sent, topics,
+    CallFailure, Classic, Common, Generation, InFlight, Leader, MemberCall, MemberError, MemberRequest, PROTOCOL_TYPE,
+    Phase, topics,
 };
 use crate::{
     assign::{MemberSubscription, RebalanceProtocol, encode_subscription},
     member::offsets::code,
 };
 
-/// What the coordinator may need beyond the time that it waits for the slowest member.
+/// The time that the coordinator may need beyond the rebalance timeout.
 const JOIN_LAPSE_MS: i64 = 5_000;
 
 impl Classic {
@@ -35,8 +35,8 @@ impl Classic {
         let waits = i64::from(common.rebalance_timeout_ms).saturating_add(JOIN_LAPSE_MS);
         let call = common.call(MemberRequest::Join(request), common.request_timeout_ms.max(waits));
         self.phase = Phase::Joining;
-        // Should this join fail, the application is not asked a second time.
-        self.is_prepared = true;
+        // Should this join fail, the partitions are not revoked a second time.
+        self.has_revoked = true;
         self.leader = None;
         self.heartbeat_call = None;
         self.retry_at = i64::MIN;
@@ -46,17 +46,17 @@ impl Classic {
 
     /// Whether to send `JoinGroup` as soon as `retry_at` has come.
     pub(super) fn wants_join(&self, common: &Common) -> bool {
-        let is_free = common.told.is_none() && common.errors.is_empty() && self.join_call.is_none();
+        let is_free = common.pending_event.is_none() && common.errors.is_empty() && self.join_call.is_none();
         let is_waiting = self.sync.is_some() || self.received.is_some();
         common.wants_group()
             && is_free
             && !is_waiting
             && self.must_join(common)
             && (self.generation.is_valid() || common.owned.is_empty())
-            && self.to_give_back(common).is_none()
+            && self.to_revoke(common).is_none()
     }
 
-    /// Whether the group must hear of us, or of what has changed since it last did.
+    /// Whether the member must join, or rejoin because of a change.
     pub(super) fn must_join(&self, common: &Common) -> bool {
         match self.phase {
             Phase::Unjoined => true,
@@ -65,7 +65,7 @@ impl Classic {
         }
     }
 
-    /// What has changed since the last join and needs another.
+    /// The change since the last join that requires another.
     pub(super) fn change(&self, common: &Common) -> Option<&'static str> {
         if self.leader.as_ref().is_some_and(Leader::has_changed) {
             return Some("cached metadata has changed");
@@ -74,8 +74,8 @@ impl Classic {
         has_changed.then_some("subscription has changed")
     }
 
-    pub(super) fn sent(&self, call: &MemberCall) -> Sent {
-        Sent {
+    pub(super) fn sent(&self, call: &MemberCall) -> InFlight {
+        InFlight {
             id: call.id,
             generation: self.generation.clone(),
         }
@@ -116,7 +116,8 @@ impl Classic {
         })
     }
 
-    /// There is no answer to `JoinGroup` or `SyncGroup`: the group may have moved on, so all begins again.
+    /// Handles a `JoinGroup` or `SyncGroup` without a response: the group may have moved on, so the rebalance starts
+    /// over.
     pub(super) fn join_failed(&mut self, common: &mut Common, now_ms: i64, failure: CallFailure) {
         self.check_supported(common, failure);
         self.join_later(common, now_ms, "rebalance failed due to a lost connection");
@@ -129,7 +130,13 @@ impl Classic {
         self.retry_at = now_ms.saturating_add(common.next_backoff());
     }
 
-    pub(super) fn join_answered(&mut self, common: &mut Common, now_ms: i64, sent: &Sent, response: JoinGroupResponse) {
+    pub(super) fn handle_join_response(
+        &mut self,
+        common: &mut Common,
+        now_ms: i64,
+        sent: &InFlight,
+        response: JoinGroupResponse,
+    ) {
         match code(response.error_code) {
             ErrorCode::None => self.joined(common, now_ms, response),
             ErrorCode::MemberIdRequired => {
@@ -147,7 +154,7 @@ impl Classic {
             }
             ErrorCode::FencedInstanceId => self.fenced(common),
             error => {
-                self.refuse(common, ApiKey::JoinGroup, error);
+                self.handle_error(common, ApiKey::JoinGroup, error);
                 self.join_later(common, now_ms, &format!("rebalance failed due to {}", error.name()));
             }
         }
@@ -156,7 +163,7 @@ impl Classic {
     fn joined(&mut self, common: &mut Common, now_ms: i64, response: JoinGroupResponse) {
         if let Some(found) = response.protocol_type.as_ref().filter(|found| *found != PROTOCOL_TYPE) {
             let found = ByteString::from(&**found);
-            common.tell(MemberError::OtherProtocolType { found });
+            common.report(MemberError::OtherProtocolType { found });
             return self.join_later(common, now_ms, "rebalance failed due to INCONSISTENT_GROUP_PROTOCOL");
         }
         common.backoff.reset();

@@ -1,4 +1,4 @@
-//! What the leader of a group does: assign, and watch the topics of all members.
+//! Duties of the group's leader: assigning, and watching the topics of all members.
 
 use std::collections::BTreeSet;
 
@@ -16,17 +16,18 @@ use crate::{
     member::MemberMetadata,
 };
 
-/// Kafka's own cooperative assignor looks at generations itself: who claims a partition with an old one does not own it.
+/// Kafka's own cooperative assignor checks generations itself: a member that claims a partition with an old one does
+/// not own it.
 const COOPERATIVE_STICKY: &str = "cooperative-sticky";
 
 #[derive(Debug)]
 pub(super) struct Leader {
     members: Vec<MemberSubscription>,
-    /// What any member subscribes to.
+    /// The topics that any member subscribes to.
     topics: BTreeSet<ByteString>,
-    /// The topics as they were when the assignment was made; `None` before.
+    /// The topics when the assignment was made; `None` before.
     assigned: Option<ClusterLayout>,
-    /// They are different now.
+    /// The topics differ from those of the assignment.
     has_changed: bool,
 }
 
@@ -47,8 +48,8 @@ impl Leader {
         unknown.cloned().collect()
     }
 
-    /// What can change who gets what: how many partitions there are and, if racks count, where.
-    fn picture(&self, metadata: &MemberMetadata, with_racks: bool) -> ClusterLayout {
+    /// The metadata that an assignment depends on: the numbers of partitions and, if racks count, the replicas' racks.
+    fn snapshot(&self, metadata: &MemberMetadata, with_racks: bool) -> ClusterLayout {
         let known = self
             .topics
             .iter()
@@ -66,7 +67,7 @@ impl Leader {
 }
 
 impl Classic {
-    /// We were elected. A static leader that comes back does not assign, but watches all the same.
+    /// Handles the election. A static leader that rejoins does not assign, but watches the topics all the same.
     pub(super) fn lead(
         &mut self,
         common: &mut Common,
@@ -81,7 +82,7 @@ impl Classic {
             match decode_subscription(member_id.clone(), instance_id, &member.metadata) {
                 Ok(subscription) => subscriptions.push(subscription),
                 Err(error) => {
-                    common.tell(MemberError::BadSubscription { member_id, error });
+                    common.report(MemberError::BadSubscription { member_id, error });
                     self.phase = Phase::Syncing;
                     return self.join_later(common, now_ms, "a subscription cannot be read");
                 }
@@ -105,15 +106,17 @@ impl Classic {
         self.watch_metadata(common, now_ms);
     }
 
-    /// Assigns as soon as all topics of the group are known; later, asks for a rebalance when they have changed.
+    /// Assigns as soon as all topics of the group are known; later, requests a rebalance when they have changed.
     pub(super) fn watch_metadata(&mut self, common: &mut Common, now_ms: i64) {
-        let Some(leader) = &mut self.leader else { return };
-        let picture = leader.picture(&common.metadata, common.rack.is_some());
+        let Some(leader) = &mut self.leader else {
+            return; // Only the leader watches.
+        };
+        let snapshot = leader.snapshot(&common.metadata, common.rack.is_some());
         match &leader.assigned {
-            Some(assigned) => leader.has_changed = *assigned != picture,
+            Some(assigned) => leader.has_changed = *assigned != snapshot,
             None if !leader.unknown_topics(&common.metadata).is_empty() => {}
             None => {
-                leader.assigned = Some(picture);
+                leader.assigned = Some(snapshot);
                 if self.phase == Phase::Assigning {
                     self.assign(common, now_ms);
                 }
@@ -125,7 +128,7 @@ impl Classic {
         match self.assignments(common) {
             Ok(assignments) => self.sync_with(common, assignments),
             Err(error) => {
-                common.tell(error);
+                common.report(error);
                 self.join_later(common, now_ms, "the assignor failed");
             }
         }

@@ -2,17 +2,17 @@
 
 use milena_wire::messages::{LeaveGroupRequest, leave_group_request::MemberIdentity};
 
-use super::{Classic, Common, MemberRequest, Phase, Why};
+use super::{Classic, Common, LeaveCause, MemberRequest, Phase};
 use crate::member::Leave;
 
 impl Classic {
-    /// A static member only leaves if it is told to: otherwise it may come back and find its partitions.
-    pub(super) fn farewell(&mut self, common: &Common, why: Why) -> Option<MemberRequest> {
+    /// A static member only leaves if requested: otherwise it may come back and find its partitions.
+    pub(super) fn leave_request(&mut self, common: &Common, why: LeaveCause) -> Option<MemberRequest> {
         let (leaves, reason) = match why {
-            Why::Asked(Leave::Default) => (common.instance_id.is_none(), "the consumer leaves the group"),
-            Why::Asked(Leave::Leave) => (true, "the consumer leaves the group"),
-            Why::Asked(Leave::Remain) => (false, ""),
-            Why::PollExpired => (common.instance_id.is_none(), "consumer poll timeout has expired."),
+            LeaveCause::Requested(Leave::Default) => (common.instance_id.is_none(), "the consumer leaves the group"),
+            LeaveCause::Requested(Leave::Leave) => (true, "the consumer leaves the group"),
+            LeaveCause::Requested(Leave::Remain) => (false, ""),
+            LeaveCause::PollExpired => (common.instance_id.is_none(), "consumer poll timeout has expired."),
         };
         let member_id = self.generation.member_id.clone();
         let is_member = self.phase != Phase::Unjoined && !member_id.is_empty();

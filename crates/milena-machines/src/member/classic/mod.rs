@@ -1,8 +1,8 @@
 //! The protocol in which a member assigns.
 //!
-//! A rebalance: the application gives back what must be given back (`events`), `JoinGroup` is sent and answered when all
-//! members have joined (`join`), the leader assigns (`leader`), `SyncGroup` brings the assignment (`sync`), and the
-//! application hears of it (`events`). From the answer to `JoinGroup` on there are heartbeats (`heartbeat`).
+//! A rebalance: the application revokes partitions if it must (`events`), `JoinGroup` is sent and its response comes
+//! when all members have joined (`join`), the leader assigns (`leader`), `SyncGroup` returns the assignment (`sync`),
+//! and the application gets it (`events`). From the `JoinGroup` response on there are heartbeats (`heartbeat`).
 
 mod events;
 mod heartbeat;
@@ -14,12 +14,13 @@ mod sync;
 use std::collections::BTreeSet;
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{api::ApiKey, errors::ErrorCode, messages::SyncGroupRequest};
 
 use super::{
-    CallFailure, CallId, GroupMetadata, MemberCall, MemberConfigError, MemberError, MemberEvent, MemberRequest,
-    MemberResponse, Membership, MetadataNeed, Protocol, Subscription, Why,
-    common::{Common, Told},
+    CallFailure, CallId, GroupMetadata, LeaveCause, MemberCall, MemberConfigError, MemberError, MemberEvent,
+    MemberRequest, MemberResponse, Membership, MetadataNeed, Protocol, Subscription,
+    common::{Common, PendingEvent},
     offsets::moves_coordinator,
 };
 use crate::assign::{Assignor, MemberAssignment, RebalanceProtocol};
@@ -28,7 +29,7 @@ use leader::Leader;
 
 const PROTOCOL_TYPE: &str = "consumer";
 const NO_GENERATION: i32 = -1;
-/// Longer reasons are cut, as Kafka's client does.
+/// Longer reasons are truncated, as in Kafka's client.
 const REASON_LEN_MAX: usize = 255;
 
 #[derive(Debug)]
@@ -36,33 +37,33 @@ pub(super) struct Classic {
     session_timeout_ms: i64,
     heartbeat_interval_ms: i64,
     assignors: Vec<Box<dyn Assignor>>,
-    /// The greatest protocol that all assignors can serve.
+    /// The greatest rebalance protocol that all assignors support.
     protocol: RebalanceProtocol,
     phase: Phase,
     generation: Generation,
-    /// What the group's members agreed on.
+    /// The assignor that the coordinator selected.
     assignor: ByteString,
-    /// Why to join again, if there is a reason that nothing else tells.
+    /// The reason to rejoin, unless the state alone requires it.
     rejoin: Option<ByteString>,
-    /// The application has given back what it must before the next join.
-    is_prepared: bool,
-    /// The event that the application is busy with is such a giving back.
-    is_preparing: bool,
-    /// The topics that the last join named.
+    /// The application has revoked its partitions for the next join.
+    has_revoked: bool,
+    /// The application handles that revocation now.
+    is_revoking: bool,
+    /// The topics in the last join.
     joined_topics: BTreeSet<ByteString>,
-    /// Set from the answer to `JoinGroup` to the next join, if we are the leader.
+    /// Set from the `JoinGroup` response to the next join, if this member is the leader.
     leader: Option<Leader>,
-    /// What the leader gave us, until the application has heard of it.
+    /// The assignment, until the application gets it.
     received: Option<MemberAssignment>,
-    /// To be sent.
+    /// The next request to send.
     sync: Option<SyncGroupRequest>,
-    /// The `JoinGroup` or `SyncGroup` that is under way.
-    join_call: Option<Sent>,
-    heartbeat_call: Option<Sent>,
+    /// The `JoinGroup` or `SyncGroup` in flight.
+    join_call: Option<InFlight>,
+    heartbeat_call: Option<InFlight>,
     heartbeat_at: i64,
-    /// When the coordinator will have been silent for too long.
-    session_ends: i64,
-    /// No join before this time.
+    /// The time when the session ends without a response.
+    session_deadline: i64,
+    /// The end of the backoff before a join.
     retry_at: i64,
 }
 
@@ -77,16 +78,17 @@ enum Phase {
     Stable,
 }
 
-/// Who we are in the group.
+/// Generation and member id; Kafka's client has the same pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Generation {
     id: i32,
     member_id: ByteString,
 }
 
-/// A request that is under way, and who we were when it left: what its answer says of us counts only if we still are.
+/// A request in flight, with the generation in which it was sent: errors about the membership count only if that is
+/// still the current one.
 #[derive(Debug)]
-struct Sent {
+struct InFlight {
     id: CallId,
     generation: Generation,
 }
@@ -117,8 +119,8 @@ impl Classic {
             generation: Generation::NONE,
             assignor: ByteString::new(),
             rejoin: None,
-            is_prepared: false,
-            is_preparing: false,
+            has_revoked: false,
+            is_revoking: false,
             joined_topics: BTreeSet::new(),
             leader: None,
             received: None,
@@ -126,12 +128,13 @@ impl Classic {
             join_call: None,
             heartbeat_call: None,
             heartbeat_at: 0,
-            session_ends: 0,
+            session_deadline: 0,
             retry_at: i64::MIN,
         })
     }
 
-    /// Out of the group, or so it seems: all is as before the first join, but what the application owns is lost.
+    /// Leaves the group, as far as the member knows: the state is that before the first join, and the application's
+    /// partitions are lost.
     fn reset(&mut self, keeps_member_id: bool, reason: &str) {
         self.phase = Phase::Unjoined;
         self.generation.id = NO_GENERATION;
@@ -139,7 +142,7 @@ impl Classic {
             self.generation = Generation::NONE;
         }
         self.rejoin = Some(truncated(reason));
-        self.is_prepared = false;
+        self.has_revoked = false;
         self.leader = None;
         self.received = None;
         self.sync = None;
@@ -151,14 +154,14 @@ impl Classic {
         self.rejoin = Some(truncated(reason));
     }
 
-    fn is_current(&self, sent: &Sent) -> bool {
+    fn is_current(&self, sent: &InFlight) -> bool {
         sent.generation == self.generation
     }
 
-    /// A broker that cannot do what is asked will not learn it.
+    /// A missing version is final: the broker will not learn it.
     fn check_supported(&self, common: &mut Common, failure: CallFailure) {
         let CallFailure::Unsupported { api } = failure else {
-            return;
+            return; // Retried.
         };
         common.fail(if common.instance_id.is_some() {
             MemberError::InstanceUnsupported
@@ -168,11 +171,11 @@ impl Classic {
         });
     }
 
-    fn refuse(&self, common: &mut Common, api: ApiKey, error: ErrorCode) {
+    fn handle_error(&self, common: &mut Common, api: ApiKey, error: ErrorCode) {
         common.coordinator_moved |= moves_coordinator(error);
-        if !is_passing(error) {
+        if !is_transient(error) {
             let message = None;
-            common.tell(MemberError::Refused { api, error, message });
+            common.report(MemberError::Refused { api, error, message });
         }
     }
 
@@ -183,8 +186,8 @@ impl Classic {
     }
 }
 
-/// Passes without anybody's help.
-fn is_passing(error: ErrorCode) -> bool {
+/// Whether the error goes away by itself.
+fn is_transient(error: ErrorCode) -> bool {
     moves_coordinator(error)
         || matches!(
             error,
@@ -213,7 +216,7 @@ fn truncated(reason: &str) -> ByteString {
 }
 
 impl Protocol for Classic {
-    /// Other topics are seen when it is next asked whether to join.
+    /// Changed topics are noticed by `change`, before the next join.
     fn subscription_changed(&mut self, common: &mut Common, _now_ms: i64) {
         if matches!(common.subscription, Some(Subscription::BrokerPattern(_))) {
             common.fail(MemberError::PatternNeedsConsumerProtocol);
@@ -231,11 +234,11 @@ impl Protocol for Classic {
     }
 
     fn next_event(&mut self, common: &mut Common) -> Option<MemberEvent> {
-        self.next_of_assignment(common)
+        self.next_assignment_event(common)
     }
 
-    fn event_done(&mut self, _common: &mut Common, _now_ms: i64, told: &Told) {
-        self.assignment_told(told);
+    fn event_done(&mut self, _common: &mut Common, _now_ms: i64, event: &PendingEvent) {
+        self.assignment_done(event);
     }
 
     fn poll_request(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
@@ -249,23 +252,32 @@ impl Protocol for Classic {
         common: &mut Common,
         now_ms: i64,
         call: CallId,
-        answer: Result<MemberResponse, CallFailure>,
+        response: Result<MemberResponse, CallFailure>,
     ) {
         if let Some(sent) = self.heartbeat_call.take_if(|sent| sent.id == call) {
-            return match answer {
-                Ok(MemberResponse::Heartbeat(response)) => self.heartbeat_answered(common, now_ms, &sent, &response),
-                Ok(_) => self.heartbeat_failed(common, now_ms, CallFailure::Disconnected),
+            return match response {
+                Ok(MemberResponse::Heartbeat(response)) => {
+                    self.handle_heartbeat_response(common, now_ms, &sent, &response)
+                }
+                Ok(_) => {
+                    violated!("a_response_is_of_its_request");
+                    self.heartbeat_failed(common, now_ms, CallFailure::Disconnected);
+                }
                 Err(failure) => self.heartbeat_failed(common, now_ms, failure),
             };
         }
         if let Some(sent) = self.join_call.take_if(|sent| sent.id == call) {
-            match answer {
-                Ok(MemberResponse::Join(response)) => self.join_answered(common, now_ms, &sent, response),
-                Ok(MemberResponse::Sync(response)) => self.sync_answered(common, now_ms, &sent, &response),
-                Ok(_) => self.join_failed(common, now_ms, CallFailure::Disconnected),
+            match response {
+                Ok(MemberResponse::Join(response)) => self.handle_join_response(common, now_ms, &sent, response),
+                Ok(MemberResponse::Sync(response)) => self.handle_sync_response(common, now_ms, &sent, &response),
+                Ok(_) => {
+                    violated!("a_response_is_of_its_request");
+                    self.join_failed(common, now_ms, CallFailure::Disconnected);
+                }
                 Err(failure) => self.join_failed(common, now_ms, failure),
             }
         }
+        // Any other call is stale: its membership was reset, or its session ended, meanwhile.
     }
 
     fn handle_refused(&mut self, common: &mut Common, _now_ms: i64, sent: &GroupMetadata, error: ErrorCode) {
@@ -298,8 +310,8 @@ impl Protocol for Classic {
         [join, self.heartbeat_deadline()].into_iter().flatten().min()
     }
 
-    fn leave(&mut self, common: &mut Common, why: Why) -> Option<MemberRequest> {
-        self.farewell(common, why)
+    fn leave(&mut self, common: &mut Common, why: LeaveCause) -> Option<MemberRequest> {
+        self.leave_request(common, why)
     }
 
     fn membership(&self, common: &Common) -> Membership {
@@ -324,7 +336,7 @@ impl Protocol for Classic {
     }
 }
 
-/// The topics that a classic member subscribes to: those that it knows of.
+/// The topics that a classic member subscribes to, as far as it knows them.
 fn topics(common: &Common) -> Option<&BTreeSet<ByteString>> {
     match common.subscription.as_ref()? {
         Subscription::Topics(topics) | Subscription::Matching { topics, .. } => Some(topics),

@@ -2,7 +2,7 @@
 
 use milena_wire::{api::ApiKey, errors::ErrorCode, messages::SyncGroupResponse};
 
-use super::{Classic, Common, MemberCall, MemberError, MemberRequest, Phase, Sent};
+use super::{Classic, Common, InFlight, MemberCall, MemberError, MemberRequest, Phase};
 use crate::{
     assign::{MemberAssignment, decode_assignment},
     member::offsets::code,
@@ -16,11 +16,11 @@ impl Classic {
         Some(call)
     }
 
-    pub(super) fn sync_answered(
+    pub(super) fn handle_sync_response(
         &mut self,
         common: &mut Common,
         now_ms: i64,
-        sent: &Sent,
+        sent: &InFlight,
         response: &SyncGroupResponse,
     ) {
         match code(response.error_code) {
@@ -33,7 +33,7 @@ impl Classic {
             ErrorCode::IllegalGeneration => self.reset(true, "encountered ILLEGAL_GENERATION from SYNC_GROUP response"),
             ErrorCode::FencedInstanceId => self.fenced(common),
             error => {
-                self.refuse(common, ApiKey::SyncGroup, error);
+                self.handle_error(common, ApiKey::SyncGroup, error);
                 self.join_later(common, now_ms, &format!("rebalance failed due to {}", error.name()));
             }
         }
@@ -47,10 +47,10 @@ impl Classic {
         let other_name = response.protocol_name.as_ref().filter(|found| **found != self.assignor);
         if let Some(found) = other_type.or(other_name) {
             let found = bytestring::ByteString::from(&**found);
-            common.tell(MemberError::OtherProtocolType { found });
+            common.report(MemberError::OtherProtocolType { found });
             return self.join_later(common, now_ms, "rebalance failed due to INCONSISTENT_GROUP_PROTOCOL");
         }
-        // Whom the leader forgot gets no bytes at all: nothing, until the next rebalance.
+        // A member that the leader left out gets no bytes at all: no partitions until the next rebalance.
         let assignment = if response.assignment.is_empty() {
             Ok(MemberAssignment::default())
         } else {
@@ -61,11 +61,11 @@ impl Classic {
                 common.backoff.reset();
                 self.phase = Phase::Stable;
                 self.rejoin = None;
-                self.is_prepared = false;
+                self.has_revoked = false;
                 self.received = Some(assignment);
             }
             Err(error) => {
-                common.tell(MemberError::BadAssignment(error));
+                common.report(MemberError::BadAssignment(error));
                 self.join_later(common, now_ms, "the assignment cannot be read");
             }
         }

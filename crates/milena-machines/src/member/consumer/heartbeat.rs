@@ -11,19 +11,19 @@ use milena_wire::{
 };
 
 use super::{
-    CallFailure, Common, ConsumerProtocol, JOINING, MemberCall, MemberError, MemberRequest, PartitionsById,
-    Subscription, ToldBroker, subscribed,
+    CallFailure, Common, ConsumerProtocol, JOIN_EPOCH, MemberCall, MemberError, MemberRequest, PartitionsById,
+    SentFields, Subscription, subscribed,
 };
 use crate::member::offsets::{code, moves_coordinator};
 
 impl ConsumerProtocol {
-    /// When the next heartbeat is due; `None` if there is none to send, or one is under way.
-    pub(super) fn due(&self, common: &Common) -> Option<i64> {
+    /// The time of the next heartbeat; `None` if there is none to send, or one is in flight.
+    pub(super) fn heartbeat_due(&self, common: &Common) -> Option<i64> {
         let is_leaving = common.leaving.is_some() && self.is_in_group();
         if self.call.is_some() || !(common.wants_group() || is_leaving) {
             return None;
         }
-        // What is lost is lost before we join again.
+        // The application must see the loss before the member rejoins.
         if !self.is_in_group() && !common.owned.is_empty() {
             return None;
         }
@@ -33,76 +33,77 @@ impl ConsumerProtocol {
     }
 
     pub(super) fn next_heartbeat(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
-        if self.due(common)? > now_ms {
+        if self.heartbeat_due(common)? > now_ms {
             return None;
         }
         let request = self.heartbeat_request(common);
-        let tells_owned = request.topic_partitions.is_some();
+        let reports_owned = request.topic_partitions.is_some();
         let call = common.call(MemberRequest::ConsumerHeartbeat(request), common.request_timeout_ms);
         self.call = Some(call.id);
-        self.call_tells_owned = tells_owned;
+        self.call_reports_owned = reports_owned;
         self.must_acknowledge = false;
         self.heartbeat_at = now_ms.saturating_add(self.heartbeat_interval_ms);
         self.retry_at = i64::MIN;
         Some(call)
     }
 
-    /// All fields if the broker may not know them, else only what has changed.
+    /// All fields if the broker may not know them, else only those that changed.
     fn heartbeat_request(&mut self, common: &Common) -> ConsumerGroupHeartbeatRequest {
-        let (topics, pattern) = match (&common.subscription, &self.told) {
-            // While the application lets go, it is as before.
-            (None, Some(told)) => (told.topics.clone(), told.pattern.clone()),
+        let (topics, pattern) = match (&common.subscription, &self.sent_fields) {
+            // While the application revokes in order to leave, the subscription stays.
+            (None, Some(sent)) => (sent.topics.clone(), sent.pattern.clone()),
             _ => subscribed(common),
         };
-        let now = ToldBroker {
+        let now = SentFields {
             topics,
             pattern,
             owned: self.claimed(),
         };
-        let told = self.told.as_ref();
-        let is_new = |differs: fn(&ToldBroker, &ToldBroker) -> bool| told.is_none_or(|told| differs(told, &now));
-        // Others wait for what we have let go of. That we have arrived is told when the application has heard of it.
-        let tells_owned = self.must_acknowledge || is_new(|told, now| !contains(&now.owned, &told.owned));
+        let sent = self.sent_fields.as_ref();
+        let is_new = |differs: fn(&SentFields, &SentFields) -> bool| sent.is_none_or(|sent| differs(sent, &now));
+        // Others wait for partitions that were revoked. New partitions are acknowledged when the application has got
+        // them.
+        let reports_owned = self.must_acknowledge || is_new(|sent, now| !contains(&now.owned, &sent.owned));
         let request = ConsumerGroupHeartbeatRequest {
             group_id: common.group_id.clone(),
             member_id: self.member_id.clone(),
             member_epoch: self.epoch,
             instance_id: common.instance_id.clone(),
-            rack_id: common.rack.clone().filter(|_| told.is_none()),
-            rebalance_timeout_ms: if told.is_none() {
+            rack_id: common.rack.clone().filter(|_| sent.is_none()),
+            rebalance_timeout_ms: if sent.is_none() {
                 common.rebalance_timeout_ms
             } else {
                 -1
             },
-            subscribed_topic_names: is_new(|told, now| told.topics != now.topics)
+            subscribed_topic_names: is_new(|sent, now| sent.topics != now.topics)
                 .then(|| now.topics.iter().cloned().collect()),
             subscribed_topic_regex: now
                 .pattern
                 .clone()
-                .filter(|_| is_new(|told, now| told.pattern != now.pattern)),
-            server_assignor: self.remote_assignor.clone().filter(|_| told.is_none()),
-            topic_partitions: tells_owned.then(|| by_topic(&now.owned)),
+                .filter(|_| is_new(|sent, now| sent.pattern != now.pattern)),
+            server_assignor: self.remote_assignor.clone().filter(|_| sent.is_none()),
+            topic_partitions: reports_owned.then(|| by_topic(&now.owned)),
             ..Default::default()
         };
-        self.told = Some(now);
+        self.sent_fields = Some(now);
         request
     }
 
     pub(super) fn heartbeat_failed(&mut self, common: &mut Common, now_ms: i64, failure: CallFailure) {
         if let CallFailure::Unsupported { .. } = failure {
-            return self.end(common, unsupported(common));
+            return self.fail(common, unsupported(common));
         }
-        self.try_again(common, now_ms);
+        self.retry(common, now_ms);
     }
 
-    /// Nothing is certain: all is told again.
-    fn try_again(&mut self, common: &mut Common, now_ms: i64) {
-        self.told = None;
+    /// The state at the broker is uncertain: all fields are sent again.
+    fn retry(&mut self, common: &mut Common, now_ms: i64) {
+        self.sent_fields = None;
         self.retry_at = now_ms.saturating_add(common.next_backoff());
         self.heartbeat_at = self.retry_at;
     }
 
-    pub(super) fn heartbeat_answered(
+    pub(super) fn handle_heartbeat_response(
         &mut self,
         common: &mut Common,
         now_ms: i64,
@@ -110,38 +111,44 @@ impl ConsumerProtocol {
     ) {
         let error = code(response.error_code);
         match error {
-            ErrorCode::None => self.heard(common, now_ms, response),
-            // We are out. The group is not found if it was dissolved without us, or has only classic members by now.
+            ErrorCode::None => self.handle_heartbeat_success(common, now_ms, response),
+            // No longer a member. The group is not found if it was deleted meanwhile, or has only classic members by
+            // now.
             ErrorCode::FencedMemberEpoch | ErrorCode::UnknownMemberId => self.reset(),
-            ErrorCode::GroupIdNotFound if self.epoch > JOINING => self.reset(),
+            ErrorCode::GroupIdNotFound if self.epoch > JOIN_EPOCH => self.reset(),
             ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable | ErrorCode::CoordinatorLoadInProgress => {
                 common.coordinator_moved |= moves_coordinator(error);
-                self.try_again(common, now_ms);
+                self.retry(common, now_ms);
             }
-            // The topics may become readable; we stay in the group.
+            // The topics may become readable; the member stays in the group.
             ErrorCode::TopicAuthorizationFailed => {
-                common.tell(refused(error, response));
-                self.try_again(common, now_ms);
+                common.report(refused(error, response));
+                self.retry(common, now_ms);
             }
             ErrorCode::UnreleasedInstanceId => {
                 let instance_id = common.instance_id.clone().unwrap_or_default();
-                self.end(common, MemberError::UnreleasedInstance { instance_id });
+                self.fail(common, MemberError::UnreleasedInstance { instance_id });
             }
             ErrorCode::FencedInstanceId => {
                 let instance_id = common.instance_id.clone().unwrap_or_default();
-                self.end(common, MemberError::FencedInstance { instance_id });
+                self.fail(common, MemberError::FencedInstance { instance_id });
             }
-            ErrorCode::UnsupportedVersion => self.end(common, unsupported(common)),
-            error => self.end(common, refused(error, response)),
+            ErrorCode::UnsupportedVersion => self.fail(common, unsupported(common)),
+            error => self.fail(common, refused(error, response)),
         }
     }
 
-    fn end(&mut self, common: &mut Common, error: MemberError) {
+    fn fail(&mut self, common: &mut Common, error: MemberError) {
         self.reset();
         common.fail(error);
     }
 
-    fn heard(&mut self, common: &mut Common, now_ms: i64, response: &ConsumerGroupHeartbeatResponse) {
+    fn handle_heartbeat_success(
+        &mut self,
+        common: &mut Common,
+        now_ms: i64,
+        response: &ConsumerGroupHeartbeatResponse,
+    ) {
         common.backoff.reset();
         if let Some(member_id) = response.member_id.as_ref().filter(|id| **id != self.member_id) {
             self.member_id = ByteString::from(&**member_id);
@@ -166,7 +173,7 @@ impl ConsumerProtocol {
                     .or_default()
                     .extend(topic.partitions.iter().copied());
             }
-            self.aim(common, target);
+            self.set_target(common, target);
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use milena_wire::messages::ConsumerGroupHeartbeatRequest;
 
-use super::{Common, ConsumerProtocol, MemberRequest, Why};
+use super::{Common, ConsumerProtocol, LeaveCause, MemberRequest};
 use crate::member::Leave;
 
-const LEAVE: i32 = -1;
-/// A static member that is expected back: its partitions wait for it as long as its session.
-const LEAVE_FOR_NOW: i32 = -2;
+const LEAVE_EPOCH: i32 = -1;
+/// The epoch of a static member that is expected back: its partitions wait for it as long as its session.
+const LEAVE_STATIC_EPOCH: i32 = -2;
 
 impl ConsumerProtocol {
-    pub(super) fn farewell(&mut self, common: &Common, why: Why) -> Option<MemberRequest> {
+    pub(super) fn leave_request(&mut self, common: &Common, why: LeaveCause) -> Option<MemberRequest> {
         let is_static = common.instance_id.is_some();
         let epoch = match why {
-            Why::Asked(Leave::Leave) => Some(LEAVE),
-            Why::Asked(Leave::Default) | Why::PollExpired if is_static => Some(LEAVE_FOR_NOW),
-            Why::Asked(Leave::Default) | Why::PollExpired => Some(LEAVE),
-            Why::Asked(Leave::Remain) => is_static.then_some(LEAVE_FOR_NOW),
+            LeaveCause::Requested(Leave::Leave) => Some(LEAVE_EPOCH),
+            LeaveCause::Requested(Leave::Default) | LeaveCause::PollExpired if is_static => Some(LEAVE_STATIC_EPOCH),
+            LeaveCause::Requested(Leave::Default) | LeaveCause::PollExpired => Some(LEAVE_EPOCH),
+            LeaveCause::Requested(Leave::Remain) => is_static.then_some(LEAVE_STATIC_EPOCH),
         };
-        // A request to join that is under way may still make us a member.
+        // A join in flight may still succeed.
         let may_be_member = self.is_in_group() || self.call.is_some();
         self.reset();
         let member_epoch = epoch.filter(|_| may_be_member)?;

@@ -1,7 +1,8 @@
 //! The protocol in which the broker assigns (KIP-848).
 //!
-//! Heartbeats carry everything (`heartbeat`): what we subscribe to and own goes there, epoch and target come back. While
-//! the application polls, it is led to the target (`reconcile`), and the broker hears when it is there.
+//! Heartbeats carry everything (`heartbeat`): subscription and owned partitions in the request, epoch and target in the
+//! response. While the application polls, it is reconciled with the target (`reconcile`), and the next heartbeat
+//! acknowledges it.
 
 mod heartbeat;
 mod leave;
@@ -10,56 +11,57 @@ mod reconcile;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::{
-    CallFailure, CallId, GroupMetadata, MemberCall, MemberError, MemberEvent, MemberRequest, MemberResponse,
-    Membership, MetadataNeed, Protocol, Subscription, Why,
-    common::{Common, Told},
+    CallFailure, CallId, GroupMetadata, LeaveCause, MemberCall, MemberError, MemberEvent, MemberRequest,
+    MemberResponse, Membership, MetadataNeed, Protocol, Subscription,
+    common::{Common, PendingEvent},
 };
 
 /// The epoch of a member that wants to join.
-const JOINING: i32 = 0;
+const JOIN_EPOCH: i32 = 0;
 
-/// Partitions by the id of their topic.
+/// Partitions by topic id.
 type PartitionsById = BTreeMap<Uuid, BTreeSet<i32>>;
 
 #[derive(Debug)]
 pub(super) struct ConsumerProtocol {
-    /// For as long as the process lives.
+    /// The same for the lifetime of the process.
     member_id: ByteString,
     remote_assignor: Option<ByteString>,
-    /// As the broker last told; [`JOINING`] while we are in no group.
+    /// The epoch of the last response; [`JOIN_EPOCH`] outside of a group.
     epoch: i32,
-    /// What we are to own, as the broker last told in this membership.
+    /// The target of the last response in this membership.
     target: Option<PartitionsById>,
-    /// What we own; `None` until the application has first heard of something in this membership.
+    /// The owned partitions; `None` before the first assignment of this membership.
     current: Option<PartitionsById>,
-    /// The application lets go, so it will hear what it has then, even if that is nothing new.
-    is_moving: bool,
-    /// What we will own when the application has heard of it.
-    arriving: Option<PartitionsById>,
-    /// The broker knows, or is about to hear, that we have come as near to the target as we can.
-    is_reached: bool,
-    /// Names of topics that we own or are to own. They are known even if metadata forgets them.
+    /// The application revokes, and gets an assignment afterwards even if nothing is new.
+    is_reconciling: bool,
+    /// The owned partitions after the event that the application handles now.
+    pending_assignment: Option<PartitionsById>,
+    /// The broker knows, or the next heartbeat tells it, that the member is as near to the target as possible.
+    is_acknowledged: bool,
+    /// Names of topics that are owned or in the target. They are kept even if they vanish from the metadata.
     names: BTreeMap<Uuid, ByteString>,
-    /// The broker is to hear at once that we have got there.
+    /// The next heartbeat is due at once, as an acknowledgement.
     must_acknowledge: bool,
-    /// What the broker knows of us; `None` if that is not certain.
-    told: Option<ToldBroker>,
-    /// The heartbeat that is under way. There is never a second one.
+    /// The fields that the broker knows; `None` if that is uncertain.
+    sent_fields: Option<SentFields>,
+    /// The heartbeat in flight. There is never a second one.
     call: Option<CallId>,
-    /// It tells what we own.
-    call_tells_owned: bool,
+    /// Whether it reports the owned partitions.
+    call_reports_owned: bool,
     heartbeat_interval_ms: i64,
     heartbeat_at: i64,
-    /// Nothing is sent before this time.
+    /// The end of the backoff.
     retry_at: i64,
 }
 
 /// Fields that are only sent when they have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct ToldBroker {
+struct SentFields {
     topics: BTreeSet<ByteString>,
     pattern: Option<ByteString>,
     owned: PartitionsById,
@@ -70,39 +72,40 @@ impl ConsumerProtocol {
         Self {
             member_id,
             remote_assignor,
-            epoch: JOINING,
+            epoch: JOIN_EPOCH,
             target: None,
             current: None,
-            is_moving: false,
-            arriving: None,
-            is_reached: false,
+            is_reconciling: false,
+            pending_assignment: None,
+            is_acknowledged: false,
             names: BTreeMap::new(),
             must_acknowledge: false,
-            told: None,
+            sent_fields: None,
             call: None,
-            call_tells_owned: false,
+            call_reports_owned: false,
             heartbeat_interval_ms: 0,
             heartbeat_at: i64::MIN,
             retry_at: i64::MIN,
         }
     }
 
-    /// Out of the group. What the application owns is lost; when it knows, we join again.
+    /// Handles the end of the membership. The application's partitions are lost; once it has seen that, the member
+    /// rejoins.
     fn reset(&mut self) {
-        self.epoch = JOINING;
+        self.epoch = JOIN_EPOCH;
         self.target = None;
         self.current = None;
-        self.is_moving = false;
-        self.arriving = None;
-        self.is_reached = false;
+        self.is_reconciling = false;
+        self.pending_assignment = None;
+        self.is_acknowledged = false;
         self.must_acknowledge = false;
-        self.told = None;
+        self.sent_fields = None;
         self.call = None;
         self.retry_at = i64::MIN;
     }
 
     fn is_in_group(&self) -> bool {
-        self.epoch > JOINING
+        self.epoch > JOIN_EPOCH
     }
 }
 
@@ -116,7 +119,7 @@ impl Protocol for ConsumerProtocol {
     fn enforce_rebalance(&mut self, _reason: &str) {}
 
     fn metadata_changed(&mut self, common: &mut Common, _now_ms: i64) {
-        self.learn_names(common);
+        self.update_names(common);
     }
 
     fn next_event(&mut self, common: &mut Common) -> Option<MemberEvent> {
@@ -126,8 +129,8 @@ impl Protocol for ConsumerProtocol {
         self.reconcile(common)
     }
 
-    fn event_done(&mut self, _common: &mut Common, _now_ms: i64, told: &Told) {
-        self.reconciled(told);
+    fn event_done(&mut self, _common: &mut Common, _now_ms: i64, event: &PendingEvent) {
+        self.reconciled(event);
     }
 
     fn poll_request(&mut self, common: &mut Common, now_ms: i64) -> Option<MemberCall> {
@@ -139,30 +142,35 @@ impl Protocol for ConsumerProtocol {
         common: &mut Common,
         now_ms: i64,
         call: CallId,
-        answer: Result<MemberResponse, CallFailure>,
+        response: Result<MemberResponse, CallFailure>,
     ) {
         if self.call.take_if(|sent| *sent == call).is_none() {
-            return;
+            return; // Stale: the membership was reset meanwhile.
         }
-        match answer {
-            Ok(MemberResponse::ConsumerHeartbeat(response)) => self.heartbeat_answered(common, now_ms, &response),
-            Ok(_) => self.heartbeat_failed(common, now_ms, CallFailure::Disconnected),
+        match response {
+            Ok(MemberResponse::ConsumerHeartbeat(response)) => {
+                self.handle_heartbeat_response(common, now_ms, &response)
+            }
+            Ok(_) => {
+                violated!("a_response_is_of_its_request");
+                self.heartbeat_failed(common, now_ms, CallFailure::Disconnected);
+            }
             Err(failure) => self.heartbeat_failed(common, now_ms, failure),
         }
     }
 
-    /// The next heartbeat tells whether we are still in the group.
+    /// The next heartbeat tells whether the member is still in the group.
     fn handle_refused(&mut self, _common: &mut Common, _now_ms: i64, _sent: &GroupMetadata, _error: ErrorCode) {}
 
     fn handle_timeout(&mut self, _common: &mut Common, _now_ms: i64) {}
 
     fn poll_timeout(&self, common: &Common) -> Option<i64> {
-        let due = self.due(common)?;
+        let due = self.heartbeat_due(common)?;
         Some(due).filter(|due| *due != i64::MIN)
     }
 
-    fn leave(&mut self, common: &mut Common, why: Why) -> Option<MemberRequest> {
-        self.farewell(common, why)
+    fn leave(&mut self, common: &mut Common, why: LeaveCause) -> Option<MemberRequest> {
+        self.leave_request(common, why)
     }
 
     fn membership(&self, common: &Common) -> Membership {
@@ -188,7 +196,7 @@ impl Protocol for ConsumerProtocol {
     }
 }
 
-/// What is subscribed to, as the broker hears it.
+/// The subscription in the form of a heartbeat.
 fn subscribed(common: &Common) -> (BTreeSet<ByteString>, Option<ByteString>) {
     match &common.subscription {
         Some(Subscription::Topics(topics) | Subscription::Matching { topics, .. }) => (topics.clone(), None),

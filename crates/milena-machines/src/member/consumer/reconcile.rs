@@ -1,24 +1,26 @@
-//! From what the application owns to what the broker wants it to own.
+//! Reconciliation of the application's partitions with the target of the broker.
 
 use std::collections::BTreeSet;
 
 use milena_wire::Uuid;
 
-use super::{Common, ConsumerProtocol, MemberEvent, PartitionsById, Told};
+use super::{Common, ConsumerProtocol, MemberEvent, PartitionsById, PendingEvent};
 use crate::TopicPartition;
 
 impl ConsumerProtocol {
-    /// The broker has told where to go.
-    pub(super) fn aim(&mut self, common: &Common, target: PartitionsById) {
-        // Even if we are there already: the broker may wait for us to let go of what we have never taken.
-        self.is_reached &= self.target.as_ref() == Some(&target);
+    /// Takes the target of a heartbeat response.
+    pub(super) fn set_target(&mut self, common: &Common, target: PartitionsById) {
+        // Also if it equals the owned partitions: the broker may wait for the revocation of partitions that were never
+        // taken.
+        self.is_acknowledged &= self.target.as_ref() == Some(&target);
         self.target = Some(target);
-        self.learn_names(common);
+        self.update_names(common);
     }
 
-    /// Of topics that we own or are to own, the names are kept: metadata may forget them before we have let go.
-    pub(super) fn learn_names(&mut self, common: &Common) {
-        let of_interest = [&self.target, &self.current, &self.arriving];
+    /// Keeps the names of topics that are owned or in the target: they may vanish from the metadata before the
+    /// revocation.
+    pub(super) fn update_names(&mut self, common: &Common) {
+        let of_interest = [&self.target, &self.current, &self.pending_assignment];
         let of_interest = of_interest.into_iter().flatten().flat_map(PartitionsById::keys);
         let of_interest: BTreeSet<Uuid> = of_interest.copied().collect();
         self.names.retain(|id, _| of_interest.contains(id));
@@ -29,56 +31,59 @@ impl ConsumerProtocol {
         }
     }
 
-    /// The next step: let go, then take over. What has no name yet waits; the rest does not wait for it.
+    /// The next step: revoke, then assign. Topics without a known name wait; the rest does not wait for them.
     pub(super) fn reconcile(&mut self, common: &mut Common) -> Option<MemberEvent> {
         let target = self.target.as_ref()?;
         let known = target.iter().filter(|(id, _)| self.names.contains_key(*id));
         let resolved: PartitionsById = known.map(|(id, partitions)| (*id, partitions.clone())).collect();
-        if !self.is_moving && self.current.as_ref() == Some(&resolved) {
-            // The application has nothing to do, but the broker is to know that we have heard.
-            self.must_acknowledge |= !self.is_reached;
-            self.is_reached = true;
+        if !self.is_reconciling && self.current.as_ref() == Some(&resolved) {
+            // No event for the application, but the broker waits for the acknowledgement.
+            self.must_acknowledge |= !self.is_acknowledged;
+            self.is_acknowledged = true;
             return None;
         }
         let current = self.current.clone().unwrap_or_default();
         let revoked = self.named(&difference(&current, &resolved));
         if !revoked.is_empty() {
-            self.is_moving = true;
+            self.is_reconciling = true;
             return Some(MemberEvent::Revoked(revoked.into_iter().collect()));
         }
         let added = self.named(&difference(&resolved, &current));
-        if !added.is_empty() && self.is_misunderstood() {
+        if !added.is_empty() && self.has_uncertain_report() {
             return None;
         }
         common.owned = self.named(&resolved);
-        self.is_moving = false;
-        self.arriving = Some(resolved);
+        self.is_reconciling = false;
+        self.pending_assignment = Some(resolved);
         Some(MemberEvent::Assigned {
             added: added.into_iter().collect(),
             all: common.owned_list(),
         })
     }
 
-    /// A heartbeat that tells what we own without what is new may be on its way, or lost. The broker could take it as a sign
-    /// that we have let go of that, and give it to somebody else: its answer must come first.
-    fn is_misunderstood(&self) -> bool {
-        self.told.is_none() || (self.call.is_some() && self.call_tells_owned)
+    /// Whether a heartbeat that reports the owned partitions without the new ones may be in flight or lost.
+    ///
+    /// The broker could take it as their revocation, and assign them to another member: its response must come first.
+    fn has_uncertain_report(&self) -> bool {
+        self.sent_fields.is_none() || (self.call.is_some() && self.call_reports_owned)
     }
 
-    /// What we own, with what the application is taking over.
+    /// The owned partitions together with those that the application is getting.
     pub(super) fn claimed(&self) -> PartitionsById {
         let mut claimed = self.current.clone().unwrap_or_default();
-        for (id, partitions) in self.arriving.iter().flatten() {
+        for (id, partitions) in self.pending_assignment.iter().flatten() {
             claimed.entry(*id).or_default().extend(partitions);
         }
         claimed
     }
 
-    /// The application has taken a step.
-    pub(super) fn reconciled(&mut self, told: &Told) {
-        match told {
-            Told::Revoked(revoked) => {
-                let Some(current) = &mut self.current else { return };
+    /// Handles that the application is done with an event.
+    pub(super) fn reconciled(&mut self, event: &PendingEvent) {
+        match event {
+            PendingEvent::Revoked(revoked) => {
+                let Some(current) = &mut self.current else {
+                    return; // Stale: the membership ended meanwhile.
+                };
                 for (id, partitions) in current.iter_mut() {
                     if let Some(name) = self.names.get(id) {
                         let is_revoked =
@@ -88,15 +93,15 @@ impl ConsumerProtocol {
                 }
                 current.retain(|_, partitions| !partitions.is_empty());
             }
-            Told::Assigned => {
-                // Unless we were thrown out meanwhile.
-                if let Some(arriving) = self.arriving.take() {
-                    self.current = Some(arriving);
-                    self.is_reached = true;
+            PendingEvent::Assigned => {
+                // `None` if the membership ended meanwhile.
+                if let Some(pending_assignment) = self.pending_assignment.take() {
+                    self.current = Some(pending_assignment);
+                    self.is_acknowledged = true;
                     self.must_acknowledge = true;
                 }
             }
-            Told::Lost | Told::Error => {}
+            PendingEvent::Lost | PendingEvent::Error => {}
         }
     }
 

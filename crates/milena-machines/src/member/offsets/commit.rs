@@ -1,4 +1,4 @@
-//! Commits, one after the other.
+//! Commits, one at a time.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -6,13 +6,14 @@ use std::{
 };
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::OffsetCommitResponse};
 
 use super::{
     CallCause, CallFailure, CallId, CommitId, CommitMode, Membership, OffsetAndMetadata, OffsetCall, OffsetCalls,
     OffsetError, OffsetEvent, OffsetResponse,
-    answer::{code, moves_coordinator},
     request::{self, TopicIds},
+    response::{code, moves_coordinator},
 };
 use crate::{
     TopicPartition,
@@ -20,38 +21,38 @@ use crate::{
     member::{GroupMetadata, MemberMetadata},
 };
 
-/// A commit that is not over.
+/// A commit that is not done.
 #[derive(Debug)]
 pub(super) struct Commit {
     id: CommitId,
-    /// What is still to be committed.
+    /// Partitions that are still to be committed.
     offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
     results: BTreeMap<TopicPartition, Result<(), OffsetError>>,
-    /// Of these, what is not under way will not be.
+    /// Revoked partitions: they are not sent, or not again.
     released: BTreeSet<TopicPartition>,
     mode: CommitMode,
-    /// The cluster when the offsets were given: a topic that is made anew later has the same name, but not these offsets.
+    /// The metadata when the offsets were given: a topic created later may have the same name, but not these offsets.
     metadata: Arc<MemberMetadata>,
     backoff: Backoff,
     pub(super) retry_at: Option<i64>,
     last_cause: Option<CallCause>,
 }
 
-/// A commit that is under way, and in whose name.
+/// A commit in flight, with the identity that it was sent with.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct InFlight {
     pub(super) call: CallId,
     commit: CommitId,
     identity: GroupMetadata,
     ids: TopicIds,
 }
 
-/// What an answer says of one partition.
-enum Verdict {
-    Over(Result<(), OffsetError>),
-    /// In the name that the member has by now.
-    AgainAtOnce(CallCause),
-    Again(CallCause),
+/// The consequence of one partition's response.
+enum Outcome {
+    Done(Result<(), OffsetError>),
+    /// With the current identity of the member.
+    RetryNow(CallCause),
+    Retry(CallCause),
 }
 
 impl Commit {
@@ -83,45 +84,51 @@ impl Commit {
     }
 
     pub(super) fn release(&mut self, partitions: &[TopicPartition]) {
-        let ours = partitions.iter().filter(|place| self.offsets.contains_key(*place));
+        let ours = partitions
+            .iter()
+            .filter(|topic_partition| self.offsets.contains_key(*topic_partition));
         self.released.extend(ours.cloned());
     }
 
-    /// What was released is not sent, or not again.
+    /// Fails the partitions that were revoked.
     fn end_released(&mut self) {
-        for place in std::mem::take(&mut self.released) {
-            self.end(&place, Err(OffsetError::CommitFailed));
+        for topic_partition in std::mem::take(&mut self.released) {
+            self.end(&topic_partition, Err(OffsetError::CommitFailed));
         }
     }
 
-    /// What was read of a topic is nothing to one of the same name.
+    /// Fails the partitions of topics that were created again: their offsets have no meaning for the new topic.
     fn end_replaced(&mut self, metadata: &MemberMetadata) {
-        let is_replaced = |place: &&TopicPartition| {
-            let ids = (self.metadata.topic_id(&place.topic), metadata.topic_id(&place.topic));
+        let is_replaced = |topic_partition: &&TopicPartition| {
+            let ids = (
+                self.metadata.topic_id(&topic_partition.topic),
+                metadata.topic_id(&topic_partition.topic),
+            );
             matches!(ids, (Some(old), Some(new)) if old != new)
         };
         let replaced: Vec<TopicPartition> = self.offsets.keys().filter(is_replaced).cloned().collect();
-        for place in replaced {
-            self.end(&place, Err(OffsetError::Refused(ErrorCode::UnknownTopicId)));
+        for topic_partition in replaced {
+            self.end(&topic_partition, Err(OffsetError::Refused(ErrorCode::UnknownTopicId)));
         }
     }
 
-    /// Gives all that is not over the same end.
+    /// Ends all remaining partitions with the same error.
     fn end_rest(&mut self, error: OffsetError) {
         let rest = std::mem::take(&mut self.offsets);
-        self.results.extend(rest.into_keys().map(|place| (place, Err(error))));
+        self.results
+            .extend(rest.into_keys().map(|topic_partition| (topic_partition, Err(error))));
     }
 
-    fn end(&mut self, place: &TopicPartition, result: Result<(), OffsetError>) {
-        if let Some((place, _)) = self.offsets.remove_entry(place) {
-            self.results.insert(place, result);
+    fn end(&mut self, topic_partition: &TopicPartition, result: Result<(), OffsetError>) {
+        if let Some((topic_partition, _)) = self.offsets.remove_entry(topic_partition) {
+            self.results.insert(topic_partition, result);
         }
     }
 }
 
 impl OffsetCalls {
     pub(super) fn next_commit(&mut self, now_ms: i64, membership: &Membership) -> Option<OffsetCall> {
-        while self.sent_commit.is_none() {
+        while self.commit_in_flight.is_none() {
             let commit = self.commits.front_mut()?;
             let refused = match membership {
                 Membership::Rebalancing => Some(OffsetError::RebalanceInProgress),
@@ -168,7 +175,7 @@ impl OffsetCalls {
         let ids = TopicIds::of(known, commit.offsets.keys());
         let request = request::commit(&identity, &commit.offsets, known);
         let max_version = ids.max_version();
-        self.sent_commit = Some(Sent {
+        self.commit_in_flight = Some(InFlight {
             call,
             commit: commit.id,
             identity,
@@ -182,40 +189,55 @@ impl OffsetCalls {
         })
     }
 
-    pub(super) fn commit_answered(
+    pub(super) fn handle_commit_response(
         &mut self,
         now_ms: i64,
-        answer: Result<OffsetResponse, CallFailure>,
+        response: Result<OffsetResponse, CallFailure>,
         membership: &Membership,
     ) {
-        let Some(sent) = self.sent_commit.take() else { return };
-        // Its deadline has passed: nobody waits for the answer.
+        let Some(sent) = self.commit_in_flight.take() else {
+            violated!("a_commit_response_has_a_commit_in_flight");
+            return;
+        };
+        // Its deadline has passed: the response is of no interest.
         if self.commits.front().is_none_or(|commit| commit.id != sent.commit) {
             return;
         }
-        match answer {
-            Ok(OffsetResponse::Commit(response)) => self.judge(now_ms, &sent, &response, membership),
-            Ok(OffsetResponse::Fetch(_)) => self.retry_commit(now_ms, CallFailure::Disconnected.into()),
+        match response {
+            Ok(OffsetResponse::Commit(response)) => self.handle_commit_results(now_ms, &sent, &response, membership),
+            Ok(OffsetResponse::Fetch(_)) => {
+                violated!("a_response_is_of_its_request");
+                self.retry_commit(now_ms, CallFailure::Disconnected.into());
+            }
             Err(CallFailure::Unsupported { api }) => self.end_first_commit(OffsetError::Unsupported { api }),
             Err(failure) => self.retry_commit(now_ms, failure.into()),
         }
         self.finish_first_commit();
     }
 
-    fn judge(&mut self, now_ms: i64, sent: &Sent, response: &OffsetCommitResponse, membership: &Membership) {
+    fn handle_commit_results(
+        &mut self,
+        now_ms: i64,
+        sent: &InFlight,
+        response: &OffsetCommitResponse,
+        membership: &Membership,
+    ) {
         let (mut retry, mut at_once, mut refused) = (None, true, None);
         for topic in &response.topics {
             let name = sent.ids.name(&topic.name, topic.topic_id);
             for partition in &topic.partitions {
-                let place = TopicPartition::new(name.clone(), partition.partition_index);
+                let topic_partition = TopicPartition::new(name.clone(), partition.partition_index);
                 let error = code(partition.error_code);
                 self.coordinator_moved |= moves_coordinator(error) || error == ErrorCode::RequestTimedOut;
                 self.metadata_outdated |= error == ErrorCode::UnknownTopicId;
-                let Some(commit) = self.commits.front_mut() else { return };
-                match verdict(error, commit.mode, &sent.identity, membership) {
-                    Verdict::Over(result) => commit.end(&place, result),
-                    Verdict::AgainAtOnce(cause) => retry = Some(cause),
-                    Verdict::Again(cause) => (retry, at_once) = (Some(cause), false),
+                let Some(commit) = self.commits.front_mut() else {
+                    violated!("the_commit_in_flight_is_the_first");
+                    return;
+                };
+                match outcome(error, commit.mode, &sent.identity, membership) {
+                    Outcome::Done(result) => commit.end(&topic_partition, result),
+                    Outcome::RetryNow(cause) => retry = Some(cause),
+                    Outcome::Retry(cause) => (retry, at_once) = (Some(cause), false),
                 }
                 if concerns_member(error) && !sent.identity.member_id.is_empty() {
                     refused = Some(error);
@@ -228,7 +250,7 @@ impl OffsetCalls {
         }
         match retry {
             Some(cause) => self.retry_commit(now_ms, cause),
-            // The answer forgot some.
+            // The response left some out.
             None => self.end_first_commit(OffsetError::Refused(ErrorCode::UnknownServerError)),
         }
         if let Some(commit) = self.commits.front_mut().filter(|_| at_once) {
@@ -236,9 +258,12 @@ impl OffsetCalls {
         }
     }
 
-    /// One that is waited for is tried again, any other has failed.
+    /// A synchronous commit is retried, any other has failed.
     fn retry_commit(&mut self, now_ms: i64, cause: CallCause) {
-        let Some(commit) = self.commits.front_mut() else { return };
+        let Some(commit) = self.commits.front_mut() else {
+            violated!("the_commit_in_flight_is_the_first");
+            return;
+        };
         commit.last_cause = Some(cause);
         match commit.mode {
             CommitMode::Async => commit.end_rest(OffsetError::Retriable(cause)),
@@ -279,7 +304,7 @@ impl OffsetCalls {
     }
 }
 
-/// The coordinator says something about us, not about the offset.
+/// Whether the error is about the member, not about the offset.
 fn concerns_member(error: ErrorCode) -> bool {
     matches!(
         error,
@@ -290,7 +315,7 @@ fn concerns_member(error: ErrorCode) -> bool {
     )
 }
 
-fn verdict(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, membership: &Membership) -> Verdict {
+fn outcome(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, membership: &Membership) -> Outcome {
     let now = match membership {
         Membership::Member { identity, .. } => Some(identity),
         _ => None,
@@ -301,21 +326,21 @@ fn verdict(error: ErrorCode, mode: CommitMode, sent: &GroupMetadata, membership:
         _ => OffsetError::CommitFailed,
     };
     match error {
-        ErrorCode::None => Verdict::Over(Ok(())),
-        ErrorCode::RebalanceInProgress => Verdict::Over(Err(OffsetError::RebalanceInProgress)),
-        ErrorCode::FencedInstanceId if is_unchanged => Verdict::Over(Err(OffsetError::FencedInstance)),
+        ErrorCode::None => Outcome::Done(Ok(())),
+        ErrorCode::RebalanceInProgress => Outcome::Done(Err(OffsetError::RebalanceInProgress)),
+        ErrorCode::FencedInstanceId if is_unchanged => Outcome::Done(Err(OffsetError::FencedInstance)),
         ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::FencedInstanceId => {
-            Verdict::Over(Err(not_member))
+            Outcome::Done(Err(not_member))
         }
         ErrorCode::StaleMemberEpoch => match now.filter(|_| !is_unchanged) {
-            Some(_) if mode != CommitMode::Async => Verdict::AgainAtOnce(CallCause::Error(error)),
-            Some(_) => Verdict::Again(CallCause::Error(error)),
-            None => Verdict::Over(Err(OffsetError::CommitFailed)),
+            Some(_) if mode != CommitMode::Async => Outcome::RetryNow(CallCause::Error(error)),
+            Some(_) => Outcome::Retry(CallCause::Error(error)),
+            None => Outcome::Done(Err(OffsetError::CommitFailed)),
         },
         ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId if matches!(mode, CommitMode::Last { .. }) => {
-            Verdict::Over(Err(OffsetError::Refused(error)))
+            Outcome::Done(Err(OffsetError::Refused(error)))
         }
-        error if error.is_retriable() => Verdict::Again(CallCause::Error(error)),
-        error => Verdict::Over(Err(OffsetError::Refused(error))),
+        error if error.is_retriable() => Outcome::Retry(CallCause::Error(error)),
+        error => Outcome::Done(Err(OffsetError::Refused(error))),
     }
 }

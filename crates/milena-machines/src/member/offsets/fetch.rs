@@ -1,22 +1,23 @@
-//! Asking what is committed.
+//! Fetches of committed offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::OffsetFetchResponse};
 
 use super::{
     CallCause, CallFailure, CallId, FetchId, Membership, OffsetAndMetadata, OffsetCall, OffsetCalls, OffsetError,
     OffsetEvent, OffsetResponse,
-    answer::{self, moves_coordinator},
     request::{self, TopicIds},
+    response::{self, moves_coordinator},
 };
 use crate::{TopicPartition, backoff::Backoff, member::GroupMetadata};
 
-/// A fetch that is not over.
+/// A fetch that is not done.
 #[derive(Debug)]
 pub(super) struct Fetch {
-    /// What is not known yet.
-    places: BTreeSet<TopicPartition>,
+    /// Partitions without a result.
+    partitions: BTreeSet<TopicPartition>,
     results: BTreeMap<TopicPartition, Result<Option<OffsetAndMetadata>, OffsetError>>,
     deadline_ms: i64,
     backoff: Backoff,
@@ -25,17 +26,17 @@ pub(super) struct Fetch {
     last_cause: Option<CallCause>,
 }
 
-/// A fetch that is under way.
+/// A fetch in flight.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct InFlight {
     fetch: FetchId,
     ids: TopicIds,
 }
 
 impl Fetch {
-    pub(super) fn new(places: BTreeSet<TopicPartition>, deadline_ms: i64, backoff: Backoff) -> Self {
+    pub(super) fn new(partitions: BTreeSet<TopicPartition>, deadline_ms: i64, backoff: Backoff) -> Self {
         Self {
-            places,
+            partitions,
             results: BTreeMap::new(),
             deadline_ms,
             backoff,
@@ -49,16 +50,17 @@ impl Fetch {
         self.retry_at.unwrap_or(self.deadline_ms).min(self.deadline_ms)
     }
 
-    fn end(&mut self, place: TopicPartition, result: Result<Option<OffsetAndMetadata>, OffsetError>) {
-        // Our own name of it: that of the answer would keep its frame in memory.
-        if let Some(place) = self.places.take(&place) {
-            self.results.insert(place, result);
+    fn end(&mut self, topic_partition: TopicPartition, result: Result<Option<OffsetAndMetadata>, OffsetError>) {
+        // The stored name: that of the response would keep its frame in memory.
+        if let Some(topic_partition) = self.partitions.take(&topic_partition) {
+            self.results.insert(topic_partition, result);
         }
     }
 
     fn end_rest(&mut self, error: OffsetError) {
-        let rest = std::mem::take(&mut self.places);
-        self.results.extend(rest.into_iter().map(|place| (place, Err(error))));
+        let rest = std::mem::take(&mut self.partitions);
+        self.results
+            .extend(rest.into_iter().map(|topic_partition| (topic_partition, Err(error))));
     }
 }
 
@@ -77,10 +79,10 @@ impl OffsetCalls {
             } => Some(identity),
             _ => None,
         };
-        let ids = TopicIds::of(|topic| self.metadata.topic_id(topic), fetch.places.iter());
-        let request = request::fetch(&self.config.group_id, member, fetch.places.iter(), &self.metadata);
+        let ids = TopicIds::of(|topic| self.metadata.topic_id(topic), fetch.partitions.iter());
+        let request = request::fetch(&self.config.group_id, member, fetch.partitions.iter(), &self.metadata);
         let max_version = ids.max_version();
-        self.sent_fetches.insert(call, Sent { fetch: id, ids });
+        self.fetches_in_flight.insert(call, InFlight { fetch: id, ids });
         Some(OffsetCall {
             id: call,
             request,
@@ -89,13 +91,21 @@ impl OffsetCalls {
         })
     }
 
-    pub(super) fn fetch_answered(&mut self, now_ms: i64, sent: &Sent, answer: Result<OffsetResponse, CallFailure>) {
+    pub(super) fn handle_fetch_response(
+        &mut self,
+        now_ms: i64,
+        sent: &InFlight,
+        response: Result<OffsetResponse, CallFailure>,
+    ) {
         if let Some(fetch) = self.fetches.get_mut(&sent.fetch) {
             fetch.is_sent = false;
         }
-        match answer {
-            Ok(OffsetResponse::Fetch(response)) => self.read_fetched(now_ms, sent, response),
-            Ok(OffsetResponse::Commit(_)) => self.retry_fetch(now_ms, sent.fetch, CallFailure::Disconnected.into()),
+        match response {
+            Ok(OffsetResponse::Fetch(response)) => self.handle_fetched_offsets(now_ms, sent, response),
+            Ok(OffsetResponse::Commit(_)) => {
+                violated!("a_response_is_of_its_request");
+                self.retry_fetch(now_ms, sent.fetch, CallFailure::Disconnected.into());
+            }
             Err(CallFailure::Unsupported { api }) => {
                 if let Some(fetch) = self.fetches.get_mut(&sent.fetch) {
                     fetch.end_rest(OffsetError::Unsupported { api });
@@ -106,14 +116,14 @@ impl OffsetCalls {
         self.finish_fetches();
     }
 
-    fn read_fetched(&mut self, now_ms: i64, sent: &Sent, response: OffsetFetchResponse) {
-        let (error, offsets) = answer::fetched(response, &sent.ids);
+    fn handle_fetched_offsets(&mut self, now_ms: i64, sent: &InFlight, response: OffsetFetchResponse) {
+        let (error, offsets) = response::fetched(response, &sent.ids);
         self.coordinator_moved |= moves_coordinator(error);
         let Some(fetch) = self.fetches.get_mut(&sent.fetch) else {
-            return;
+            return; // Stale: dropped or expired meanwhile.
         };
         if error != ErrorCode::None {
-            // The member's epoch may have changed since it was sent. To ask again, as whoever we are by then, does no harm.
+            // The member epoch may have changed since it was sent. A retry with the new one does no harm.
             let is_stale = matches!(error, ErrorCode::StaleMemberEpoch | ErrorCode::UnknownMemberId);
             if is_stale || error.is_retriable() {
                 self.retry_fetch(now_ms, sent.fetch, CallCause::Error(error));
@@ -123,26 +133,28 @@ impl OffsetCalls {
             return;
         }
         let mut retry = None;
-        for (place, code, offset) in offsets {
+        for (topic_partition, code, offset) in offsets {
             match code {
-                ErrorCode::None => fetch.end(place, Ok(offset)),
-                ErrorCode::UnknownTopicOrPartition => fetch.end(place, Err(OffsetError::Refused(code))),
+                ErrorCode::None => fetch.end(topic_partition, Ok(offset)),
+                ErrorCode::UnknownTopicOrPartition => fetch.end(topic_partition, Err(OffsetError::Refused(code))),
                 code if code.is_retriable() => {
                     self.metadata_outdated |= code == ErrorCode::UnknownTopicId;
                     retry = Some(CallCause::Error(code));
                 }
-                code => fetch.end(place, Err(OffsetError::Refused(code))),
+                code => fetch.end(topic_partition, Err(OffsetError::Refused(code))),
             }
         }
         match retry {
             Some(cause) => self.retry_fetch(now_ms, sent.fetch, cause),
-            // The answer forgot some.
+            // The response left some out.
             None => fetch.end_rest(OffsetError::Refused(ErrorCode::UnknownServerError)),
         }
     }
 
     fn retry_fetch(&mut self, now_ms: i64, id: FetchId, cause: CallCause) {
-        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some(fetch) = self.fetches.get_mut(&id) else {
+            return; // Stale: dropped or expired meanwhile.
+        };
         fetch.last_cause = Some(cause);
         fetch.retry_at = Some(now_ms.saturating_add(fetch.backoff.next_ms(&mut self.random)));
     }
@@ -159,7 +171,7 @@ impl OffsetCalls {
         let over: Vec<FetchId> = self
             .fetches
             .iter()
-            .filter(|(_, fetch)| fetch.places.is_empty())
+            .filter(|(_, fetch)| fetch.partitions.is_empty())
             .map(|(id, _)| *id)
             .collect();
         for id in over {

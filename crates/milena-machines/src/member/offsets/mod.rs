@@ -1,12 +1,13 @@
-//! Committing and fetching the offsets of a group.
+//! Commits and fetches of a group's offsets.
 //!
-//! Commits leave one at a time, in the order of the calls. One that is not waited for is never sent again, so it cannot
-//! overwrite a newer one. One that is waited for is tried until its deadline, in the name that the member has by then.
+//! Commits are sent one at a time, in the order of the calls. An asynchronous commit is never sent again, so that it
+//! cannot overwrite a newer one. A synchronous one is retried until its deadline, with the identity that the member has
+//! by then.
 
-mod answer;
 mod commit;
 mod fetch;
 mod request;
+mod response;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -14,6 +15,7 @@ use std::{
 };
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
@@ -23,9 +25,9 @@ use milena_wire::{
 use super::{CallFailure, CallId, GroupMetadata, MemberMetadata, Membership};
 use crate::{Random, TopicPartition};
 
-pub(crate) use answer::{code, moves_coordinator};
 use commit::Commit;
 use fetch::Fetch;
+pub(crate) use response::{code, moves_coordinator};
 
 #[derive(Debug, Clone)]
 pub struct OffsetConfig {
@@ -44,12 +46,12 @@ pub struct OffsetAndMetadata {
     pub offset: i64,
     /// The leader epoch of the last record that was read.
     pub leader_epoch: Option<i32>,
-    /// Text of the application's own.
+    /// Text of the application.
     pub metadata: ByteString,
 }
 
 impl OffsetAndMetadata {
-    /// An offset without text, and without the epoch of what was read.
+    /// An offset without text and without a leader epoch.
     pub fn new(offset: i64) -> Self {
         Self {
             offset,
@@ -61,12 +63,12 @@ impl OffsetAndMetadata {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitMode {
-    /// Somebody waits for it: it is tried again until the deadline.
+    /// The caller waits: retried until the deadline.
     Sync { deadline_ms: i64 },
-    /// The same for partitions that are given up. If their topic is gone, so are its offsets: nobody waits for it to come
-    /// back.
+    /// As [`Self::Sync`], for partitions that are revoked. If their topic is deleted, so are its offsets: the commit
+    /// does not wait for the topic.
     Last { deadline_ms: i64 },
-    /// It is sent once.
+    /// Sent once.
     Async,
 }
 
@@ -76,13 +78,13 @@ pub struct CommitId(u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FetchId(u64);
 
-/// A request for the group's coordinator; as [`super::MemberCall`].
+/// A request for the group's coordinator, like [`super::MemberCall`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct OffsetCall {
     pub id: CallId,
     pub request: OffsetRequest,
     pub timeout_ms: i64,
-    /// The driver must not use a newer version: not all topics have a known id.
+    /// The newest version that the driver may use: not all topics have a known id.
     pub max_version: i16,
 }
 
@@ -109,21 +111,21 @@ impl OffsetRequest {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum OffsetEvent {
-    /// A commit is over. Each of its partitions has a result.
+    /// A commit is done. Each of its partitions has a result.
     Committed {
         id: CommitId,
         results: BTreeMap<TopicPartition, Result<(), OffsetError>>,
     },
-    /// A fetch is over. Each of its partitions has a result; `None` where nothing is committed.
+    /// A fetch is done. Each of its partitions has a result; `None` where nothing is committed.
     Fetched {
         id: FetchId,
         results: BTreeMap<TopicPartition, Result<Option<OffsetAndMetadata>, OffsetError>>,
     },
-    /// The coordinator does not know us as who we said we are: for [`super::Member::handle_commit_refused`].
+    /// The coordinator refused the identity of the member: for [`super::Member::handle_commit_refused`].
     MemberRefused { sent: GroupMetadata, error: ErrorCode },
 }
 
-/// Why a request may succeed when it is sent again.
+/// The reason of a failure that a retry may resolve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallCause {
     #[error("{0}")]
@@ -132,7 +134,7 @@ pub enum CallCause {
     Error(ErrorCode),
 }
 
-/// What became of a partition's offset, told apart by what can be done.
+/// The error of a partition's commit or fetch, by the possible reactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OffsetError {
     /// Kafka's `CommitFailedException`.
@@ -161,7 +163,7 @@ fn last(cause: &Option<CallCause>) -> String {
     cause.map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-/// Commits and fetches of one group. Driven as [`super::Member`] is.
+/// Commits and fetches of one group. Driven like [`super::Member`].
 #[derive(Debug)]
 pub struct OffsetCalls {
     config: OffsetConfig,
@@ -169,9 +171,9 @@ pub struct OffsetCalls {
     metadata: Arc<MemberMetadata>,
     commits: VecDeque<Commit>,
     fetches: BTreeMap<FetchId, Fetch>,
-    /// The commit that is under way. It keeps its place even if nobody waits for it any more.
-    sent_commit: Option<commit::Sent>,
-    sent_fetches: BTreeMap<CallId, fetch::Sent>,
+    /// The commit in flight. It stays until its response, also if its deadline has passed.
+    commit_in_flight: Option<commit::InFlight>,
+    fetches_in_flight: BTreeMap<CallId, fetch::InFlight>,
     events: VecDeque<OffsetEvent>,
     coordinator_moved: bool,
     metadata_outdated: bool,
@@ -186,8 +188,8 @@ impl OffsetCalls {
             metadata: Arc::default(),
             commits: VecDeque::new(),
             fetches: BTreeMap::new(),
-            sent_commit: None,
-            sent_fetches: BTreeMap::new(),
+            commit_in_flight: None,
+            fetches_in_flight: BTreeMap::new(),
             events: VecDeque::new(),
             coordinator_moved: false,
             metadata_outdated: false,
@@ -195,7 +197,7 @@ impl OffsetCalls {
         }
     }
 
-    /// Commits behind all that were asked for before. Nothing to commit is done when those are.
+    /// Commits after all earlier commits. An empty commit is done when those are.
     pub fn commit(&mut self, offsets: BTreeMap<TopicPartition, OffsetAndMetadata>, mode: CommitMode) -> CommitId {
         let id = CommitId(self.next_id());
         let backoff = self.backoff();
@@ -205,7 +207,7 @@ impl OffsetCalls {
         id
     }
 
-    /// Asks what is committed, and waits for transactions that are about to change it.
+    /// Fetches committed offsets, and waits for transactions that are about to change them.
     pub fn fetch(&mut self, partitions: BTreeSet<TopicPartition>, deadline_ms: i64) -> FetchId {
         let id = FetchId(self.next_id());
         let fetch = Fetch::new(partitions, deadline_ms, self.backoff());
@@ -213,46 +215,48 @@ impl OffsetCalls {
         id
     }
 
-    /// Nobody waits for this fetch any more: there will be no event.
+    /// Drops a fetch: there will be no event.
     pub fn forget_fetch(&mut self, id: FetchId) {
         self.fetches.remove(&id);
     }
 
-    /// These are no longer ours. What waits to be committed for them, or would be tried again, has failed: it could
-    /// overwrite what their new owner commits. To be called when `Revoked` is done, and for `Lost`.
+    /// Fails the commits of partitions that are no longer owned: they could overwrite those of the new owner. To be
+    /// called when `Revoked` is done, and for `Lost`.
     pub fn handle_released(&mut self, partitions: &[TopicPartition]) {
         for commit in &mut self.commits {
             commit.release(partitions);
         }
     }
 
-    /// The ids of topics.
+    /// Handles new topic ids.
     pub fn handle_metadata(&mut self, metadata: Arc<MemberMetadata>) {
         self.metadata = metadata;
     }
 
-    /// Whether any commit is not over yet.
+    /// Whether any commit is not done yet.
     pub fn has_commits(&self) -> bool {
-        !self.commits.is_empty() || self.sent_commit.is_some()
+        !self.commits.is_empty() || self.commit_in_flight.is_some()
     }
 
     pub fn handle_response(
         &mut self,
         now_ms: i64,
         call: CallId,
-        answer: Result<OffsetResponse, CallFailure>,
+        response: Result<OffsetResponse, CallFailure>,
         membership: &Membership,
     ) {
         if matches!(
-            answer,
+            response,
             Err(CallFailure::NotSent | CallFailure::Disconnected | CallFailure::TimedOut)
         ) {
             self.coordinator_moved = true;
         }
-        if self.sent_commit.as_ref().is_some_and(|sent| sent.call == call) {
-            self.commit_answered(now_ms, answer, membership);
-        } else if let Some(sent) = self.sent_fetches.remove(&call) {
-            self.fetch_answered(now_ms, &sent, answer);
+        if self.commit_in_flight.as_ref().is_some_and(|sent| sent.call == call) {
+            self.handle_commit_response(now_ms, response, membership);
+        } else if let Some(sent) = self.fetches_in_flight.remove(&call) {
+            self.handle_fetch_response(now_ms, &sent, response);
+        } else {
+            violated!("every_offset_response_has_a_request");
         }
     }
 
@@ -261,16 +265,16 @@ impl OffsetCalls {
         self.expire_fetches(now_ms);
     }
 
-    /// The next request to send, in the name that the member has now.
+    /// The next request to send, with the current identity of the member.
     pub fn poll_request(&mut self, now_ms: i64, membership: &Membership) -> Option<OffsetCall> {
         let commit = self.next_commit(now_ms, membership);
         commit.or_else(|| self.next_fetch(now_ms, membership))
     }
 
-    /// When to call [`Self::handle_timeout`].
+    /// The time of the next [`Self::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<i64> {
         let commits = self.commits.iter().filter_map(Commit::deadline_ms).min();
-        let first = self.commits.front().filter(|_| self.sent_commit.is_none());
+        let first = self.commits.front().filter(|_| self.commit_in_flight.is_none());
         let retry = first.and_then(|commit| commit.retry_at);
         let fetches = self.fetches.values().map(Fetch::next_deadline).min();
         [commits, retry, fetches].into_iter().flatten().min()
@@ -280,12 +284,12 @@ impl OffsetCalls {
         self.events.pop_front()
     }
 
-    /// Whether the coordinator must be looked for anew since this was last asked.
+    /// Returns once that the coordinator must be looked up again.
     pub fn take_coordinator_moved(&mut self) -> bool {
         std::mem::take(&mut self.coordinator_moved)
     }
 
-    /// Whether the broker did not know a topic's id since this was last asked: metadata must be refreshed.
+    /// Returns once that the broker did not know a topic id, so that the metadata must be refreshed.
     pub fn take_metadata_outdated(&mut self) -> bool {
         std::mem::take(&mut self.metadata_outdated)
     }

@@ -1,4 +1,4 @@
-//! Requests as they are written.
+//! Encoding of offset requests.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl ForVersion for OffsetFetchRequest {
     }
 }
 
-/// The ids of the topics in a request, for its answer.
+/// The topic ids of a request, for its response.
 #[derive(Debug, Default)]
 pub(super) struct TopicIds {
     names: BTreeMap<Uuid, ByteString>,
@@ -51,16 +51,16 @@ pub(super) struct TopicIds {
 impl TopicIds {
     pub(super) fn of<'a>(
         known: impl Fn(&ByteString) -> Option<Uuid>,
-        places: impl Iterator<Item = &'a TopicPartition>,
+        partitions: impl Iterator<Item = &'a TopicPartition>,
     ) -> Self {
         let mut ids = Self {
             is_complete: true,
             ..Self::default()
         };
-        for place in places {
-            match known(&place.topic) {
+        for topic_partition in partitions {
+            match known(&topic_partition.topic) {
                 Some(id) => {
-                    ids.names.entry(id).or_insert_with(|| place.topic.clone());
+                    ids.names.entry(id).or_insert_with(|| topic_partition.topic.clone());
                 }
                 None => ids.is_complete = false,
             }
@@ -76,7 +76,7 @@ impl TopicIds {
         }
     }
 
-    /// The name of a topic in an answer, which has a name or an id.
+    /// The name of a topic in a response, which has a name or an id.
     pub(super) fn name(&self, name: &ByteString, id: Uuid) -> ByteString {
         self.names.get(&id).unwrap_or(name).clone()
     }
@@ -88,19 +88,19 @@ pub(super) fn commit(
     known: impl Fn(&ByteString) -> Option<Uuid>,
 ) -> OffsetRequest {
     let mut topics: Vec<OffsetCommitRequestTopic> = vec![];
-    for (place, offset) in offsets {
+    for (topic_partition, offset) in offsets {
         let partition = OffsetCommitRequestPartition {
-            partition_index: place.partition,
+            partition_index: topic_partition.partition,
             committed_offset: offset.offset,
             committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
             committed_metadata: Some(offset.metadata.clone()),
             ..Default::default()
         };
-        match topics.last_mut().filter(|topic| topic.name == place.topic) {
+        match topics.last_mut().filter(|topic| topic.name == topic_partition.topic) {
             Some(topic) => topic.partitions.push(partition),
             None => topics.push(OffsetCommitRequestTopic {
-                name: place.topic.clone(),
-                topic_id: known(&place.topic).unwrap_or_default(),
+                name: topic_partition.topic.clone(),
+                topic_id: known(&topic_partition.topic).unwrap_or_default(),
                 partitions: vec![partition],
                 ..Default::default()
             }),
@@ -116,21 +116,21 @@ pub(super) fn commit(
     })
 }
 
-/// Only a member of the consumer protocol says who it is when it asks.
+/// Only a member of the consumer protocol names itself in a fetch.
 pub(super) fn fetch<'a>(
     group_id: &ByteString,
     member: Option<&GroupMetadata>,
-    places: impl Iterator<Item = &'a TopicPartition>,
+    partitions: impl Iterator<Item = &'a TopicPartition>,
     metadata: &MemberMetadata,
 ) -> OffsetRequest {
     let mut topics: Vec<OffsetFetchRequestTopics> = vec![];
-    for place in places {
-        match topics.last_mut().filter(|topic| topic.name == place.topic) {
-            Some(topic) => topic.partition_indexes.push(place.partition),
+    for topic_partition in partitions {
+        match topics.last_mut().filter(|topic| topic.name == topic_partition.topic) {
+            Some(topic) => topic.partition_indexes.push(topic_partition.partition),
             None => topics.push(OffsetFetchRequestTopics {
-                name: place.topic.clone(),
-                topic_id: metadata.topic_id(&place.topic).unwrap_or_default(),
-                partition_indexes: vec![place.partition],
+                name: topic_partition.topic.clone(),
+                topic_id: metadata.topic_id(&topic_partition.topic).unwrap_or_default(),
+                partition_indexes: vec![topic_partition.partition],
                 ..Default::default()
             }),
         }

@@ -1,8 +1,9 @@
-//! What becomes part of a transaction.
+//! Adding partitions and offsets to a transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -11,12 +12,14 @@ use milena_wire::{
     },
 };
 
-use super::{Phase, Sender, Slot, Transaction, TransactionCause, TransactionError, Version, Wish, init::as_fenced};
+use super::{
+    PendingRequest, Phase, Sender, Slot, Transaction, TransactionCause, TransactionError, Version, init::as_fenced,
+};
 use crate::{
     member::code,
     produce::{
         ControlRequest, Target,
-        control::{Verdict, What, verdict},
+        control::{ControlKind, ErrorAction, action_for},
     },
 };
 
@@ -25,28 +28,28 @@ use crate::{
 pub(super) enum Start {
     /// It does not: there is nothing to end.
     No,
-    /// It has been asked to begin it, and has not answered yet.
-    Asked(ControlRequest),
-    /// It has not answered to this. Before the end it must: ending nothing is an error in version 1.
+    /// It was requested to begin it, and has not responded yet.
+    Requested(ControlRequest),
+    /// It did not respond to this. Before the end it must: ending nothing is an error in version 1.
     Unsure(ControlRequest),
     Yes,
 }
 
 impl Start {
-    pub(super) fn note_asked(&mut self, request: &ControlRequest) {
+    pub(super) fn note_requested(&mut self, request: &ControlRequest) {
         if *self == Self::No {
-            *self = Self::Asked(request.clone());
+            *self = Self::Requested(request.clone());
         }
     }
 
-    pub(super) fn note_unanswered(&mut self) {
-        if let Self::Asked(request) = self {
+    pub(super) fn note_no_response(&mut self) {
+        if let Self::Requested(request) = self {
             *self = Self::Unsure(request.clone());
         }
     }
 
     pub(super) fn note_refused(&mut self) {
-        if matches!(self, Self::Asked(_)) {
+        if matches!(self, Self::Requested(_)) {
             *self = Self::No;
         }
     }
@@ -64,7 +67,7 @@ impl Transaction {
         self.version == Version::Two || self.added.contains(&slot)
     }
 
-    /// A `Produce` request leaves. Tells which versions of it mean what is meant.
+    /// Handles that a `Produce` request is sent. Returns the versions of it that have the right meaning.
     pub(in crate::produce) fn note_produce(&mut self) -> (i16, Option<i16>) {
         match self.version {
             Version::One => (3, Some(11)),
@@ -77,7 +80,7 @@ impl Transaction {
 }
 
 impl Sender {
-    pub(super) fn add_wish(&self) -> Option<Wish> {
+    pub(super) fn add_request(&self) -> Option<PendingRequest> {
         let transaction = self
             .transaction
             .as_ref()
@@ -85,8 +88,11 @@ impl Sender {
         let producer = self.identity.producer?;
         let mut topics: BTreeMap<ByteString, Vec<i32>> = BTreeMap::new();
         for slot in &transaction.to_add {
-            let place = self.partition(*slot)?;
-            topics.entry(place.topic.clone()).or_default().push(place.partition);
+            let partition = self.partition(*slot)?;
+            topics
+                .entry(partition.topic.clone())
+                .or_default()
+                .push(partition.partition);
         }
         let topics = topics.into_iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
             name,
@@ -100,15 +106,15 @@ impl Sender {
             v3_and_below_topics: topics.collect(),
             ..AddPartitionsToTxnRequest::default()
         };
-        Some(Wish {
-            what: What::AddPartitions(transaction.to_add.clone()),
+        Some(PendingRequest {
+            kind: ControlKind::AddPartitions(transaction.to_add.clone()),
             target: Target::TransactionCoordinator,
             request: ControlRequest::AddPartitionsToTxn(request),
             versions: (0, Some(3)),
         })
     }
 
-    pub(super) fn add_group_wish(&self, group_id: ByteString) -> Option<Wish> {
+    pub(super) fn add_group_request(&self, group_id: ByteString) -> Option<PendingRequest> {
         let producer = self.identity.producer?;
         let request = AddOffsetsToTxnRequest {
             transactional_id: self.transaction.as_ref()?.config.transactional_id.clone(),
@@ -117,29 +123,29 @@ impl Sender {
             group_id,
             ..AddOffsetsToTxnRequest::default()
         };
-        Some(Wish {
-            what: What::AddOffsets,
+        Some(PendingRequest {
+            kind: ControlKind::AddOffsets,
             target: Target::TransactionCoordinator,
             request: ControlRequest::AddOffsetsToTxn(request),
             versions: (0, None),
         })
     }
 
-    /// Asks again what was not answered, so that it is known whether there is anything to abort.
-    pub(super) fn repeat_add(&self, request: ControlRequest) -> Wish {
-        let what = match &request {
-            ControlRequest::AddOffsetsToTxn(_) => What::AddOffsets,
-            _ => What::AddPartitions(BTreeSet::new()),
+    /// Repeats a request without a response, so that it is known whether there is anything to abort.
+    pub(super) fn retry_add(&self, request: ControlRequest) -> PendingRequest {
+        let kind = match &request {
+            ControlRequest::AddOffsetsToTxn(_) => ControlKind::AddOffsets,
+            _ => ControlKind::AddPartitions(BTreeSet::new()),
         };
-        Wish {
-            versions: (0, (what != What::AddOffsets).then_some(3)),
-            what,
+        PendingRequest {
+            versions: (0, (kind != ControlKind::AddOffsets).then_some(3)),
+            kind,
             target: Target::TransactionCoordinator,
             request,
         }
     }
 
-    pub(in crate::produce) fn partitions_answered(
+    pub(in crate::produce) fn handle_add_partitions_response(
         &mut self,
         now_ms: i64,
         slots: &BTreeSet<Slot>,
@@ -158,10 +164,10 @@ impl Sender {
             transaction.to_add.retain(|slot| !slots.contains(slot));
             transaction.added.extend(slots);
         }
-        self.add_answered(now_ms, error, &What::AddPartitions(BTreeSet::new()));
+        self.handle_add_result(now_ms, error, &ControlKind::AddPartitions(BTreeSet::new()));
     }
 
-    pub(in crate::produce) fn group_answered(&mut self, now_ms: i64, response: &AddOffsetsToTxnResponse) {
+    pub(in crate::produce) fn handle_add_offsets_response(&mut self, now_ms: i64, response: &AddOffsetsToTxnResponse) {
         let error = code(response.error_code);
         if error == ErrorCode::None
             && let Some(transaction) = &mut self.transaction
@@ -169,42 +175,43 @@ impl Sender {
         {
             transaction.groups.insert(first.group.group_id.clone());
         }
-        self.add_answered(now_ms, error, &What::AddOffsets);
+        self.handle_add_result(now_ms, error, &ControlKind::AddOffsets);
     }
 
-    fn add_answered(&mut self, now_ms: i64, error: ErrorCode, what: &What) {
+    fn handle_add_result(&mut self, now_ms: i64, error: ErrorCode, kind: &ControlKind) {
         let Some(transaction) = &mut self.transaction else {
+            violated!("only_a_transaction_is_added_to");
             return;
         };
         let is_aborting = transaction.phase == Phase::Aborting;
-        let api = what.api();
-        let verdict = match verdict(error) {
-            // Kafka's client takes what it does not expect here as the fault of the partition.
-            Verdict::GiveUp if *what != What::AddOffsets && !is_fatal(error) => Verdict::Abort,
-            verdict => verdict,
+        let api = kind.api();
+        let action = match action_for(error) {
+            // Kafka's client takes unexpected errors here as the fault of the partition.
+            ErrorAction::Fatal if *kind != ControlKind::AddOffsets && !is_fatal(error) => ErrorAction::Abort,
+            action => action,
         };
         let error = as_fenced(error);
-        let cause = TransactionCause::Answered { api, error };
-        match verdict {
-            Verdict::Done => {
+        let cause = TransactionCause::Refused { api, error };
+        match action {
+            ErrorAction::Done => {
                 transaction.start = Start::Yes;
-                self.ask_on();
+                self.reset_control_backoff();
             }
-            Verdict::Again => {
+            ErrorAction::Retry => {
                 transaction.start.note_refused();
                 self.check_coordinator(&Target::TransactionCoordinator, error);
-                self.ask_again(now_ms, Some(error));
+                self.retry_control(now_ms, Some(error));
             }
-            Verdict::Abort | Verdict::AbortUnknown => {
+            ErrorAction::Abort | ErrorAction::AbortUnknown => {
                 transaction.start.note_refused();
-                transaction.is_unknown |= verdict == Verdict::AbortUnknown;
+                transaction.is_unknown |= action == ErrorAction::AbortUnknown;
                 if is_aborting {
-                    // This is refused whenever it is asked: it was the time before, too.
+                    // This is refused whenever it is requested: it was refused the time before, too.
                     transaction.start = Start::No;
                 }
                 self.abortable(cause);
             }
-            Verdict::GiveUp => self.give_up(TransactionError::Fatal(cause)),
+            ErrorAction::Fatal => self.give_up(TransactionError::Fatal(cause)),
         }
     }
 }

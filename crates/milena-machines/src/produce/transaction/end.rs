@@ -1,5 +1,6 @@
 //! Commit and abort.
 
+use milena_invariant::violated;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
@@ -7,21 +8,21 @@ use milena_wire::{
 };
 
 use super::{
-    Misuse, Operation, OperationId, Phase, Sender, Start, TransactionCause, TransactionError, Version, Wish,
+    Misuse, Operation, OperationId, PendingRequest, Phase, Sender, Start, TransactionCause, TransactionError, Version,
     init::as_fenced,
 };
 use crate::{
     member::code,
     produce::{
         BatchCause, ControlRequest, Target,
-        control::{Verdict, What, verdict},
+        control::{ControlKind, ErrorAction, action_for},
         identity::Init,
     },
     transaction::{NO_PRODUCER_ID, ProducerEpoch},
 };
 
 impl Sender {
-    /// Commits once all that was pushed is written and all offsets are sent. The driver pushes its open batches first.
+    /// Commits once all batches are written and all offsets are sent. The driver pushes its open batches first.
     pub fn commit(&mut self, now_ms: i64) -> Result<OperationId, TransactionError> {
         self.note_time(now_ms);
         let transaction = self.usable(Some(Operation::Commit))?;
@@ -37,7 +38,7 @@ impl Sender {
         }
     }
 
-    /// Aborts. What has not left is dropped; what has is waited for. The driver drops its open batches.
+    /// Aborts. Batches that were not sent are dropped; those in flight are awaited. The driver drops its open batches.
     pub fn abort(&mut self, now_ms: i64) -> Result<OperationId, TransactionError> {
         self.note_time(now_ms);
         let transaction = self.usable(Some(Operation::Abort))?;
@@ -59,7 +60,7 @@ impl Sender {
         Ok(id)
     }
 
-    pub(super) fn end_wish(&self, committed: bool) -> Option<Wish> {
+    pub(super) fn end_request(&self, committed: bool) -> Option<PendingRequest> {
         let transaction = self.transaction.as_ref()?;
         let producer = self.identity.producer?;
         let request = EndTxnRequest {
@@ -69,8 +70,8 @@ impl Sender {
             committed,
             ..EndTxnRequest::default()
         };
-        Some(Wish {
-            what: What::End,
+        Some(PendingRequest {
+            kind: ControlKind::End,
             target: Target::TransactionCoordinator,
             request: ControlRequest::EndTxn(request),
             versions: match transaction.version {
@@ -80,12 +81,14 @@ impl Sender {
         })
     }
 
-    /// Ends what needs no request to end.
+    /// Ends a transaction that needs no request to end.
     pub(in crate::produce) fn advance(&mut self) {
         if self.fatal.is_some() || !self.control.is_idle() || !self.calls.is_empty() || !self.busy.is_empty() {
             return;
         }
-        let Some(transaction) = &self.transaction else { return };
+        let Some(transaction) = &self.transaction else {
+            return; // A sender without transactions.
+        };
         let is_left = !transaction.to_add.is_empty() || !transaction.offsets.is_empty();
         let is_ended = match transaction.phase {
             Phase::Committing => transaction.start == Start::No && !is_left,
@@ -97,23 +100,24 @@ impl Sender {
         }
     }
 
-    pub(in crate::produce) fn end_answered(&mut self, now_ms: i64, response: &EndTxnResponse) {
+    pub(in crate::produce) fn handle_end_response(&mut self, now_ms: i64, response: &EndTxnResponse) {
         let error = code(response.error_code);
         let Some(transaction) = &mut self.transaction else {
+            violated!("only_a_transaction_is_ended");
             return;
         };
         let is_aborting = transaction.phase == Phase::Aborting;
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::EndTxn,
             error: as_fenced(error),
         };
-        let verdict = match error {
-            // It was aborted meanwhile, because it took too long; in version 1 that is called fencing.
-            ErrorCode::InvalidTxnState if transaction.version == Version::Two => Verdict::Abort,
-            error => verdict(error),
+        let action = match error {
+            // It was aborted meanwhile because of its timeout; in version 1 that is reported as fencing.
+            ErrorCode::InvalidTxnState if transaction.version == Version::Two => ErrorAction::Abort,
+            error => action_for(error),
         };
-        match verdict {
-            Verdict::Done => {
+        match action {
+            ErrorAction::Done => {
                 if transaction.version == Version::Two && response.producer_id != NO_PRODUCER_ID {
                     transaction.needs_epoch = false;
                     self.identity.producer = Some(ProducerEpoch {
@@ -121,28 +125,29 @@ impl Sender {
                         epoch: response.producer_epoch,
                     });
                 }
-                self.ask_on();
+                self.reset_control_backoff();
                 self.ended();
             }
-            Verdict::Again => {
+            ErrorAction::Retry => {
                 self.check_coordinator(&Target::TransactionCoordinator, error);
-                self.ask_again(now_ms, Some(error));
+                self.retry_control(now_ms, Some(error));
             }
-            Verdict::AbortUnknown => {
+            ErrorAction::AbortUnknown => {
                 transaction.is_unknown = true;
                 self.abortable(cause);
             }
-            Verdict::Abort if !is_aborting => self.abortable(cause),
-            Verdict::Abort | Verdict::GiveUp => self.give_up(TransactionError::Fatal(cause)),
+            ErrorAction::Abort if !is_aborting => self.abortable(cause),
+            ErrorAction::Abort | ErrorAction::Fatal => self.give_up(TransactionError::Fatal(cause)),
         }
     }
 
-    /// The transaction is over. If numbers are missing, the next epoch comes before the next transaction.
+    /// Handles the end of the transaction. If sequence numbers are missing, the epoch is bumped before the next one.
     fn ended(&mut self) {
         let Some(transaction) = &mut self.transaction else {
+            violated!("only_a_transaction_is_ended");
             return;
         };
-        // Without a start no batch has left: no numbers can be missing.
+        // Without a start no batch was sent: no sequence numbers can be missing.
         let needs_epoch = (transaction.needs_epoch && transaction.start != Start::No) || transaction.is_unknown;
         transaction.needs_epoch = false;
         transaction.reset();

@@ -1,4 +1,4 @@
-//! Who the producer is.
+//! Initialization of the producer id and epoch.
 
 use milena_wire::{api::ApiKey, errors::ErrorCode, messages::InitProducerIdResponse};
 
@@ -7,14 +7,15 @@ use crate::{
     member::code,
     produce::{
         BatchCause, Target,
-        control::{Verdict, verdict},
+        control::{ErrorAction, action_for},
         identity::Init,
     },
     transaction::ProducerEpoch,
 };
 
 impl Sender {
-    /// Asks who this producer is. Whoever had its transactional id before is fenced, and what it has begun is aborted.
+    /// Gets the producer id and epoch. The previous owner of the transactional id is fenced, and its transaction is
+    /// aborted.
     pub fn init_transactions(&mut self, now_ms: i64) -> Result<OperationId, TransactionError> {
         self.note_time(now_ms);
         let transaction = self.usable(Some(Operation::Init))?;
@@ -29,16 +30,16 @@ impl Sender {
         Ok(self.run(Operation::Init, Phase::Initializing))
     }
 
-    pub(in crate::produce) fn init_answered(&mut self, now_ms: i64, response: &InitProducerIdResponse) {
+    pub(in crate::produce) fn handle_init_response(&mut self, now_ms: i64, response: &InitProducerIdResponse) {
         let error = code(response.error_code);
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::InitProducerId,
             error: as_fenced(error),
         };
         let target = Target::TransactionCoordinator;
         match error {
             ErrorCode::None => {
-                self.ask_on();
+                self.reset_control_backoff();
                 self.identity.wanted = None;
                 self.identity.producer = Some(ProducerEpoch {
                     producer_id: response.producer_id,
@@ -48,13 +49,13 @@ impl Sender {
             }
             ErrorCode::TransactionalIdAuthorizationFailed | ErrorCode::ClusterAuthorizationFailed => {
                 self.init_refused(cause);
-                self.ask_again(now_ms, None);
+                self.retry_control(now_ms, None);
             }
-            error if verdict(error) == Verdict::Again => {
+            error if action_for(error) == ErrorAction::Retry => {
                 if self.transaction.is_some() {
                     self.check_coordinator(&target, error);
                 }
-                self.ask_again(now_ms, Some(error));
+                self.retry_control(now_ms, Some(error));
             }
             _ => self.give_up(TransactionError::Fatal(cause)),
         }
@@ -62,9 +63,9 @@ impl Sender {
 
     fn initialized(&mut self) {
         let Some(transaction) = &mut self.transaction else {
-            return;
+            return; // A sender without transactions is ready with its id.
         };
-        // Who had this epoch before wrote in another, or in version 2.
+        // The previous owner of this epoch wrote in another, or in version 2.
         transaction.needs_epoch = false;
         if matches!(transaction.phase, Phase::Initializing | Phase::Renewing) {
             transaction.phase = Phase::Ready;
@@ -75,27 +76,21 @@ impl Sender {
         }
     }
 
-    /// It may not know who it is. That can change: then the application calls again, or sends again.
+    /// Handles a missing permission. That can change: then the application calls again, or sends again.
     pub(in crate::produce) fn init_refused(&mut self, cause: TransactionCause) {
-        let error = TransactionError::Refused(cause);
         match &mut self.transaction {
             Some(transaction) if transaction.phase == Phase::Initializing => {
                 transaction.phase = Phase::Uninitialized;
                 self.identity.wanted = None;
-                self.finish(Err(error));
+                self.finish(Err(TransactionError::Refused(cause)));
             }
-            Some(_) => {
-                let TransactionError::Refused(cause) = error else {
-                    return;
-                };
-                self.give_up(TransactionError::Fatal(cause));
-            }
-            None => self.drop_waiting(&BatchCause::Stopped(Box::new(error))),
+            Some(_) => self.give_up(TransactionError::Fatal(cause)),
+            None => self.drop_waiting(&BatchCause::Stopped(Box::new(TransactionError::Refused(cause)))),
         }
     }
 }
 
-/// Old coordinators call fencing so.
+/// Old coordinators report fencing with this error.
 pub(super) fn as_fenced(error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::InvalidProducerEpoch => ErrorCode::ProducerFenced,

@@ -1,8 +1,8 @@
-//! Transactions, seen from the producer.
+//! Transactions, on the producer's side.
 //!
-//! Version 1 says before the first batch of a partition that it becomes part of the transaction, and keeps its epoch from
-//! one transaction to the next. In version 2 (KIP-890) writing does both, and each end gives the next epoch, so that
-//! nothing of an old transaction can come late.
+//! Version 1 adds a partition to the transaction before its first batch, and keeps its epoch from one transaction to
+//! the next. In version 2 (KIP-890) `Produce` does both, and each end bumps the epoch, so that no write of an old
+//! transaction can come late.
 
 mod add;
 mod end;
@@ -12,12 +12,13 @@ mod offsets;
 use std::collections::{BTreeSet, VecDeque};
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::errors::ErrorCode;
 
 use super::{
     BatchCause, Misuse, Operation, Sender, SenderEvent, Slot, TransactionCause, TransactionConfig, TransactionError,
     batch::Batch,
-    control::{What, Wish},
+    control::{ControlKind, PendingRequest},
     identity::Init,
 };
 use crate::TopicPartition;
@@ -25,7 +26,7 @@ use crate::TopicPartition;
 use add::Start;
 use offsets::OffsetsToSend;
 
-/// What the application waits for. Each comes back in one [`SenderEvent::Done`].
+/// Id of an operation of the application. Each ends with one [`SenderEvent::Done`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(u64);
 
@@ -33,10 +34,10 @@ pub struct OperationId(u64);
 pub(super) struct Transaction {
     config: TransactionConfig,
     phase: Phase,
-    /// What the brokers say they can do, and what this transaction does.
+    /// The transaction version that the brokers support, and the one of this transaction.
     features: i16,
     version: Version,
-    /// Why it can only be aborted.
+    /// The error because of which it can only be aborted.
     error: Option<TransactionCause>,
     running: Option<Running>,
     to_add: BTreeSet<Slot>,
@@ -44,7 +45,7 @@ pub(super) struct Transaction {
     groups: BTreeSet<ByteString>,
     offsets: VecDeque<OffsetsToSend>,
     start: Start,
-    /// Numbers are missing: the next transaction needs another epoch.
+    /// Sequence numbers are missing: the next transaction needs another epoch.
     needs_epoch: bool,
     /// The coordinator does not know this producer: it cannot end anything.
     is_unknown: bool,
@@ -59,7 +60,7 @@ enum Phase {
     Open,
     Committing,
     Aborting,
-    /// Aborted; the next epoch is asked for.
+    /// Aborted; the next epoch is requested.
     Renewing,
 }
 
@@ -75,7 +76,7 @@ struct Running {
     id: OperationId,
     operation: Operation,
     is_awaited: bool,
-    /// How it ended, if nobody has waited for it.
+    /// Its result, if the caller stopped waiting.
     result: Option<Result<(), TransactionError>>,
 }
 
@@ -102,7 +103,7 @@ impl Transaction {
         matches!(self.phase, Phase::Open | Phase::Committing) && self.error.is_none()
     }
 
-    /// Nothing that has not been acknowledged is of use.
+    /// Unacknowledged batches are of no use any more.
     pub(super) fn is_failing(&self) -> bool {
         !self.can_produce()
     }
@@ -118,7 +119,7 @@ impl Transaction {
 }
 
 impl Sender {
-    /// The finalized feature `transaction.version`; 0 if there is none. It counts from the next transaction on.
+    /// Handles the finalized feature `transaction.version`; 0 if there is none. It counts from the next transaction on.
     pub fn handle_features(&mut self, transaction_version: i16) {
         if let Some(transaction) = &mut self.transaction {
             transaction.features = transaction_version;
@@ -142,7 +143,7 @@ impl Sender {
         } else {
             Version::One
         };
-        // What was written in version 1 could come late in this epoch.
+        // Late writes of version 1 could have the same epoch.
         let is_upgrade = version == Version::Two && transaction.version == Version::One;
         transaction.version = version;
         if is_upgrade {
@@ -151,7 +152,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether records may be sent now: always, unless the sender has given up, or has a transactional id and no
+    /// Checks that records may be sent now: an error if the sender is ended, or has a transactional id and no
     /// transaction that can still be committed.
     pub fn check_send(&self) -> Result<(), TransactionError> {
         if let Some(fatal) = &self.fatal {
@@ -169,10 +170,11 @@ impl Sender {
         }
     }
 
-    /// Nobody waits for this operation any more. It goes on; how it ends is kept for the next call of the same kind, and
+    /// Detaches the caller from an operation. It goes on; its result is kept for the next call of the same kind, and
     /// until then no other is allowed.
     pub fn stop_waiting(&mut self, operation: OperationId) {
         let Some(transaction) = &mut self.transaction else {
+            violated!("operations_belong_to_a_transactional_sender");
             return;
         };
         if let Some(running) = transaction.running.as_mut().filter(|running| running.id == operation) {
@@ -183,7 +185,7 @@ impl Sender {
         }
     }
 
-    /// The transaction, if this call is allowed at all: `same` may go on while one of its kind runs.
+    /// The transaction, if this call is allowed at all: `same` may be called again while it runs.
     fn usable(&mut self, same: Option<Operation>) -> Result<&mut Transaction, TransactionError> {
         let Some(transaction) = &mut self.transaction else {
             return Err(TransactionError::Misuse(Misuse::NotTransactional));
@@ -191,16 +193,16 @@ impl Sender {
         if let Some(running) = &transaction.running
             && Some(running.operation) != same
         {
-            return Err(TransactionError::UnderWay(running.operation));
+            return Err(TransactionError::InProgress(running.operation));
         }
         match &self.fatal {
-            // How it ended was not heard: it must be, once.
+            // The result of the operation was not taken yet: it must be, once.
             Some(fatal) if transaction.running.is_none() => Err(fatal.clone()),
             _ => Ok(transaction),
         }
     }
 
-    /// Goes on waiting for an operation of this kind, if one runs or has ended unheard.
+    /// Continues to wait for an operation of this kind, if one runs or its result was not taken.
     fn rejoin(&mut self) -> Option<OperationId> {
         let running = self.transaction.as_mut()?.running.as_mut()?;
         running.is_awaited = true;
@@ -225,26 +227,27 @@ impl Sender {
         id
     }
 
-    /// What runs is over.
+    /// Ends the running operation.
     fn finish(&mut self, result: Result<(), TransactionError>) {
         let Some(transaction) = &mut self.transaction else {
-            return;
+            return; // A sender without transactions has no operations.
         };
         let Some(running) = &mut transaction.running else {
-            return;
+            return; // No call waits for the end.
         };
         if running.is_awaited {
             let operation = running.id;
             transaction.running = None;
-            self.tell(SenderEvent::Done { operation, result });
+            self.emit(SenderEvent::Done { operation, result });
         } else {
             running.result = Some(result);
         }
     }
 
-    /// The transaction can only be aborted. What has not left is dropped.
+    /// Marks the transaction as abort-only. Batches that were not sent are dropped.
     pub(super) fn abortable(&mut self, cause: TransactionCause) {
         let Some(transaction) = &mut self.transaction else {
+            violated!("only_a_transaction_is_aborted");
             return;
         };
         transaction.needs_epoch = true;
@@ -262,7 +265,7 @@ impl Sender {
         self.drop_waiting(&BatchCause::Aborted);
     }
 
-    /// A batch was not written, or may not have been.
+    /// Handles a batch that was not written, or may not have been.
     pub(super) fn batch_failed(&mut self, partition: TopicPartition, cause: BatchCause) {
         let is_unknown = cause == BatchCause::Refused(ErrorCode::InvalidProducerIdMapping);
         let is_fatal = matches!(
@@ -285,14 +288,14 @@ impl Sender {
         self.abortable(cause);
     }
 
-    /// A batch that had numbers is not sent again: they are missing.
+    /// Handles the drop of a batch: its sequence numbers are missing.
     pub(super) fn note_dropped(&mut self, batch: &Batch) {
         if let Some(transaction) = self.transaction.as_mut().filter(|_| batch.stamp.is_some()) {
             transaction.needs_epoch = true;
         }
     }
 
-    /// Whether what comes back unacknowledged is to be given up.
+    /// Whether unacknowledged batches are given up instead of retried.
     pub(super) fn is_stopped(&self) -> bool {
         self.fatal.is_some() || self.transaction.as_ref().is_some_and(Transaction::is_failing)
     }
@@ -305,56 +308,56 @@ impl Sender {
         }
     }
 
-    /// For all who wait: there is nothing to wait for any more.
+    /// Ends all operations with an error.
     pub(super) fn end_operations(&mut self, error: &TransactionError) {
         self.end_offsets(error);
         self.finish(Err(error.clone()));
     }
 
-    /// What the transaction has to ask for next.
-    pub(super) fn transaction_wish(&mut self) -> Option<Wish> {
+    /// The next request of the transaction.
+    pub(super) fn transaction_request(&mut self) -> Option<PendingRequest> {
         let transaction = self.transaction.as_ref()?;
         let is_quiet = self.calls.is_empty() && self.busy.is_empty();
         match transaction.phase {
             Phase::Open | Phase::Committing if transaction.error.is_none() => {
-                let add = self.add_wish().or_else(|| self.offsets_wish());
-                add.or_else(|| (transaction.phase == Phase::Committing && is_quiet).then(|| self.end_wish(true))?)
+                let add = self.add_request().or_else(|| self.offsets_request());
+                add.or_else(|| (transaction.phase == Phase::Committing && is_quiet).then(|| self.end_request(true))?)
             }
             Phase::Aborting if is_quiet => match &transaction.start {
-                Start::Unsure(request) => Some(self.repeat_add(request.clone())),
-                _ => self.end_wish(false),
+                Start::Unsure(request) => Some(self.retry_add(request.clone())),
+                _ => self.end_request(false),
             },
             _ => None,
         }
     }
 
-    pub(super) fn note_asked(&mut self, wish: &Wish) {
+    pub(super) fn note_requested(&mut self, next: &PendingRequest) {
         let Some(transaction) = &mut self.transaction else {
-            return;
+            return; // The producer id of a sender without transactions.
         };
-        match wish.what {
-            What::AddPartitions(_) | What::AddOffsets => transaction.start.note_asked(&wish.request),
-            What::CommitOffsets => transaction.start = Start::Yes,
-            What::Init | What::End => {}
+        match next.kind {
+            ControlKind::AddPartitions(_) | ControlKind::AddOffsets => transaction.start.note_requested(&next.request),
+            ControlKind::CommitOffsets => transaction.start = Start::Yes,
+            ControlKind::Init | ControlKind::End => {}
         }
     }
 
-    /// Nobody has seen it.
-    pub(super) fn note_unsent(&mut self, what: &What) {
+    /// Handles a request that was never sent.
+    pub(super) fn note_unsent(&mut self, kind: &ControlKind) {
         let Some(transaction) = &mut self.transaction else {
-            return;
+            return; // The producer id of a sender without transactions.
         };
-        if matches!(what, What::AddPartitions(_) | What::AddOffsets) {
+        if matches!(kind, ControlKind::AddPartitions(_) | ControlKind::AddOffsets) {
             transaction.start.note_refused();
         }
     }
 
-    pub(super) fn note_unanswered(&mut self, what: &What) {
+    pub(super) fn note_no_response(&mut self, kind: &ControlKind) {
         let Some(transaction) = &mut self.transaction else {
-            return;
+            return; // The producer id of a sender without transactions.
         };
-        if matches!(what, What::AddPartitions(_) | What::AddOffsets) {
-            transaction.start.note_unanswered();
+        if matches!(kind, ControlKind::AddPartitions(_) | ControlKind::AddOffsets) {
+            transaction.start.note_no_response();
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_invariant::violated;
 use milena_wire::{
     api::ApiKey,
     errors::ErrorCode,
@@ -13,18 +14,19 @@ use milena_wire::{
 };
 
 use super::{
-    Misuse, OperationId, Phase, Sender, SenderEvent, TransactionCause, TransactionError, Version, Wish, init::as_fenced,
+    Misuse, OperationId, PendingRequest, Phase, Sender, SenderEvent, TransactionCause, TransactionError, Version,
+    init::as_fenced,
 };
 use crate::{
     TopicPartition,
     member::{GroupMetadata, OffsetAndMetadata, code},
     produce::{
         ControlRequest, Target,
-        control::{Verdict, What, verdict},
+        control::{ControlKind, ErrorAction, action_for},
     },
 };
 
-/// Offsets of one call that are not yet with the group's coordinator.
+/// Offsets of one call that the group's coordinator does not have yet.
 #[derive(Debug)]
 pub(super) struct OffsetsToSend {
     pub(super) id: OperationId,
@@ -34,8 +36,8 @@ pub(super) struct OffsetsToSend {
 }
 
 impl Sender {
-    /// Commits these offsets with the transaction, in the name of a member of the group. Done when the group's coordinator
-    /// has them; they count when the transaction is committed. A call that timed out can be made again.
+    /// Commits offsets with the transaction, in the name of a member of the group. Done when the group's coordinator
+    /// has them; they count when the transaction is committed. A call that timed out can be repeated.
     pub fn send_offsets(
         &mut self,
         now_ms: i64,
@@ -52,7 +54,7 @@ impl Sender {
         }
         let id = OperationId(self.next_id());
         if offsets.is_empty() {
-            self.tell(SenderEvent::Done {
+            self.emit(SenderEvent::Done {
                 operation: id,
                 result: Ok(()),
             });
@@ -67,12 +69,12 @@ impl Sender {
         Ok(id)
     }
 
-    pub(super) fn offsets_wish(&self) -> Option<Wish> {
+    pub(super) fn offsets_request(&self) -> Option<PendingRequest> {
         let transaction = self.transaction.as_ref()?;
         let first = transaction.offsets.front()?;
         let group_id = first.group.group_id.clone();
         if transaction.version == Version::One && !transaction.groups.contains(&group_id) {
-            return self.add_group_wish(group_id);
+            return self.add_group_request(group_id);
         }
         let producer = self.identity.producer?;
         let request = TxnOffsetCommitRequest {
@@ -86,25 +88,26 @@ impl Sender {
             topics: topics(&first.offsets),
             ..TxnOffsetCommitRequest::default()
         };
-        // Older ones cannot say which member it is.
+        // Older versions have no fields for the member.
         let is_member = first.group.generation >= 0 || !first.group.member_id.is_empty();
         let versions = match transaction.version {
             Version::One => (if is_member { 3 } else { 0 }, Some(4)),
             Version::Two => (5, None),
         };
-        Some(Wish {
-            what: What::CommitOffsets,
+        Some(PendingRequest {
+            kind: ControlKind::CommitOffsets,
             target: Target::GroupCoordinator(group_id),
             request: ControlRequest::TxnOffsetCommit(request),
             versions,
         })
     }
 
-    pub(in crate::produce) fn offsets_answered(&mut self, now_ms: i64, response: &TxnOffsetCommitResponse) {
+    pub(in crate::produce) fn handle_offsets_response(&mut self, now_ms: i64, response: &TxnOffsetCommitResponse) {
         let Some(transaction) = &mut self.transaction else {
+            violated!("only_a_transaction_commits_offsets");
             return;
         };
-        // Given up meanwhile.
+        // Stale: given up meanwhile.
         let Some(first) = transaction.offsets.front_mut() else {
             return;
         };
@@ -113,25 +116,25 @@ impl Sender {
         for topic in &response.topics {
             for partition in &topic.partitions {
                 let error = code(partition.error_code);
-                match verdict(error) {
-                    Verdict::Done => {
-                        let place = TopicPartition::new(topic.name.clone(), partition.partition_index);
-                        first.offsets.remove(&place);
+                match action_for(error) {
+                    ErrorAction::Done => {
+                        let partition = TopicPartition::new(topic.name.clone(), partition.partition_index);
+                        first.offsets.remove(&partition);
                     }
-                    Verdict::Again => again = Some(error),
-                    verdict => worst = worst.or(Some((verdict, error))),
+                    ErrorAction::Retry => again = Some(error),
+                    action => worst = worst.or(Some((action, error))),
                 }
             }
         }
-        if let Some((verdict, error)) = worst {
-            return self.offsets_refused(verdict, error);
+        if let Some((action, error)) = worst {
+            return self.offsets_refused(action, error);
         }
         if first.offsets.is_empty() {
             let (operation, is_awaited) = (first.id, first.is_awaited);
             transaction.offsets.pop_front();
-            self.ask_on();
+            self.reset_control_backoff();
             if is_awaited {
-                self.tell(SenderEvent::Done {
+                self.emit(SenderEvent::Done {
                     operation,
                     result: Ok(()),
                 });
@@ -144,29 +147,29 @@ impl Sender {
                 self.coordinator_moved(&target);
             }
         }
-        self.ask_again(now_ms, again);
+        self.retry_control(now_ms, again);
     }
 
-    fn offsets_refused(&mut self, verdict: Verdict, error: ErrorCode) {
-        let cause = TransactionCause::Answered {
+    fn offsets_refused(&mut self, action: ErrorAction, error: ErrorCode) {
+        let cause = TransactionCause::Refused {
             api: ApiKey::TxnOffsetCommit,
             error: as_fenced(error),
         };
-        match verdict {
-            Verdict::GiveUp => self.give_up(TransactionError::Fatal(cause)),
-            verdict => {
+        match action {
+            ErrorAction::Fatal => self.give_up(TransactionError::Fatal(cause)),
+            action => {
                 if let Some(transaction) = &mut self.transaction {
-                    transaction.is_unknown |= verdict == Verdict::AbortUnknown;
+                    transaction.is_unknown |= action == ErrorAction::AbortUnknown;
                 }
                 self.abortable(cause);
             }
         }
     }
 
-    /// Nothing more of these is sent.
+    /// Ends all offsets that are not sent.
     pub(super) fn end_offsets(&mut self, error: &TransactionError) {
         let Some(transaction) = &mut self.transaction else {
-            return;
+            return; // A sender without transactions.
         };
         for offsets in std::mem::take(&mut transaction.offsets) {
             if offsets.is_awaited {
@@ -181,15 +184,15 @@ impl Sender {
 
 fn topics(offsets: &BTreeMap<TopicPartition, OffsetAndMetadata>) -> Vec<TxnOffsetCommitRequestTopic> {
     let mut topics: BTreeMap<ByteString, Vec<TxnOffsetCommitRequestPartition>> = BTreeMap::new();
-    for (place, offset) in offsets {
+    for (topic_partition, offset) in offsets {
         let partition = TxnOffsetCommitRequestPartition {
-            partition_index: place.partition,
+            partition_index: topic_partition.partition,
             committed_offset: offset.offset,
             committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
             committed_metadata: Some(offset.metadata.clone()),
             ..TxnOffsetCommitRequestPartition::default()
         };
-        topics.entry(place.topic.clone()).or_default().push(partition);
+        topics.entry(topic_partition.topic.clone()).or_default().push(partition);
     }
     let topics = topics
         .into_iter()

@@ -1,4 +1,4 @@
-//! Subscriptions and assignments as bytes, beside those that Kafka's own consumer writes.
+//! Encoded subscriptions and assignments, compared with those of Kafka's own consumer.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
@@ -12,7 +12,7 @@ use milena_machines::{
 
 use super::vectors::{self, Vector};
 
-/// What members send if they use an assignor.
+/// The subscriptions of members that use an assignor.
 fn subscriptions<A: Assignor + Default>(members: &[MemberSubscription]) -> Vec<MemberSubscription> {
     let members = members.iter().map(|member| {
         let mut assignor = A::default();
@@ -29,7 +29,7 @@ fn subscriptions<A: Assignor + Default>(members: &[MemberSubscription]) -> Vec<M
     members.collect()
 }
 
-/// What the leader reads of them.
+/// The decoded subscriptions in the leader.
 fn decode(members: &[MemberSubscription], bytes: &[Bytes]) -> Vec<MemberSubscription> {
     let read = |(member, bytes): (&MemberSubscription, &Bytes)| {
         decode_subscription(member.member_id.clone(), member.instance_id.clone(), bytes).unwrap()
@@ -57,8 +57,8 @@ fn cooperative_members_write_what_members_in_java_write() {
     }
 }
 
-/// Java writes topics into the user data in the order of a hash map. So the bytes are the same only if there is one, and
-/// otherwise as many, and the leader understands them.
+/// Java writes topics into the user data in the order of a hash map. The bytes are the same only with one topic;
+/// otherwise there are as many, and the leader decodes them.
 #[test]
 fn sticky_members_write_what_members_in_java_write() {
     for vector in with_bytes() {
@@ -149,7 +149,7 @@ fn bytes_that_are_no_assignment_are_refused() {
     assert!(decode_subscription("m".into(), None, &Bytes::from_static(b"\0")).is_err());
 }
 
-/// The decision of a leader about two members of which one has sent `user_data`.
+/// The assignment of two members of which one has sent `user_data`.
 fn kept(assignor: &mut dyn Assignor, owned: &[i32], user_data: Option<Bytes>) -> Vec<i32> {
     let cluster = [("t".into(), milena_machines::assign::TopicLayout::without_racks(4))].into();
     let mut member = one("b", owned, -1);
@@ -199,18 +199,18 @@ fn cooperative_reads_the_generation_from_user_data_only_if_the_subscription_has_
             .collect::<Vec<_>>()
     };
     let told = |generation: i32| Some(Bytes::copy_from_slice(&generation.to_be_bytes()));
-    // Both claim partition 0. Who is of the newer generation keeps it.
+    // Both claim partition 0. The one with the newer generation keeps it.
     let mut older = one("a", &[0], -1);
     older.user_data = told(3);
     let mut newer = one("b", &[0], -1);
     newer.user_data = told(4);
     assert_eq!(decide(older.clone(), newer.clone()), [1, 1]);
-    // Of the same generation both may read it: nobody gets it yet.
+    // Of the same generation both may read it: it is not assigned yet.
     newer.user_data = told(3);
     assert_eq!(decide(older.clone(), newer.clone()).iter().sum::<usize>(), 1);
     newer.user_data = Some(Bytes::from_static(b"\0\0"));
     assert_eq!(decide(older.clone(), newer.clone()), [1, 1]);
-    // The generation of the subscription counts more than that of the user data.
+    // The generation of the subscription takes precedence over that of the user data.
     older.generation = 9;
     newer.user_data = told(10);
     newer.generation = 9;

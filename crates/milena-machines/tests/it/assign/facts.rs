@@ -1,4 +1,4 @@
-//! What assignments come to, counted by rules that know nothing of how they were made.
+//! Properties of assignments, counted by rules that know nothing of how they were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(super) fn facts(cluster: &ClusterLayout, members: &[MemberSubscription], ass
     facts
 }
 
-/// Of those who claim a partition and may have it, who did so in the newest generation; nobody if that is two.
+/// The owners: the member with the newest claim of those that may have a partition; none if there are two.
 fn owners(members: &[MemberSubscription]) -> BTreeMap<&TopicPartition, &ByteString> {
     let mut claims: BTreeMap<&TopicPartition, BTreeSet<(i32, &ByteString)>> = BTreeMap::new();
     for member in members {
@@ -51,7 +51,7 @@ fn newest<'a>(claims: &BTreeSet<(i32, &'a ByteString)>) -> Option<&'a ByteString
     (!is_disputed).then_some(*owner)
 }
 
-/// The same members, if they use `sticky`: they say in their user data what they own.
+/// The same members with `sticky`: their user data has their partitions.
 pub(super) fn with_user_data(members: &[MemberSubscription]) -> Vec<MemberSubscription> {
     let mut members = members.to_vec();
     for member in &mut members {
@@ -69,7 +69,7 @@ pub(super) fn with_user_data(members: &[MemberSubscription]) -> Vec<MemberSubscr
     members
 }
 
-/// How uneven it is, as Kafka counts: the sum of the differences of all pairs.
+/// The imbalance as Kafka counts it: the sum of the differences of all pairs.
 pub(super) fn unevenness(counts: &[usize]) -> usize {
     let pairs = counts.iter().enumerate().flat_map(|(place, one)| {
         let others = &counts[place + 1..];

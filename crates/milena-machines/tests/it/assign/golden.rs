@@ -1,4 +1,4 @@
-//! The same groups in, the same decisions out; or, where ours need not be Kafka's, decisions that are no worse.
+//! The same groups lead to the same decisions; or, where ours may differ from Kafka's, to decisions that are no worse.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ fn round_robin_decides_as_kafka_does() {
     }
 }
 
-/// Kafka does not always find the best balance. Where it does, ours moves no more partitions; where racks matter too, as far
-/// as it does not bring more of them near, which Kafka puts above not moving them.
+/// Kafka does not always find the best balance. Where it does, ours moves no more partitions; where racks matter too,
+/// as far as it does not bring more of them near, which Kafka puts above not moving them.
 #[test]
 fn sticky_is_never_less_even_than_kafka_and_for_the_same_balance_moves_no_more() {
     let vectors = vectors::read();
@@ -73,7 +73,7 @@ fn cooperative_decides_as_sticky_and_withholds_what_moves() {
         assert_eq!(decided, wanted, "group {number}: {vector:#?}");
         let (ours, kafkas) = (facts(cluster, members, &decided), &vector.cooperative);
         assert_eq!(ours.moved, 0, "group {number}: {vector:#?}");
-        // A leader in Java gives a partition of which two claim that they own it to one of them at once.
+        // A leader in Java assigns a partition that two members claim to one of them at once.
         let is_comparable = unevenness(&vector.sticky.counts) == even(vector) && !is_disputed(members);
         if is_comparable && !racks_matter(cluster, members) {
             let given = |counts: &[usize]| counts.iter().sum::<usize>();
@@ -85,7 +85,7 @@ fn cooperative_decides_as_sticky_and_withholds_what_moves() {
     }
 }
 
-/// How uneven our decision is.
+/// The imbalance of our decision.
 fn even(vector: &Vector) -> usize {
     let Vector { cluster, members, .. } = vector;
     let decided = StickyAssignor::default().assign(cluster, &with_user_data(members));

@@ -1,4 +1,4 @@
-//! Groups from a seed, with a history that is not always nice.
+//! Groups from a seed, with an arbitrary history.
 
 use bytestring::ByteString;
 use milena_machines::{
@@ -6,7 +6,7 @@ use milena_machines::{
     assign::{ClusterLayout, GroupAssignment, MemberSubscription, TopicLayout},
 };
 
-/// How large a group is at most.
+/// The size limits of a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     pub(super) members: u64,
@@ -19,7 +19,7 @@ pub(super) const USUAL: Size = Size {
     topics: 6,
     partitions: 9,
 };
-/// Few enough to try all ways to share the partitions out.
+/// Small enough to try all assignments.
 pub(super) const TINY: Size = Size {
     members: 3,
     topics: 2,
@@ -72,7 +72,7 @@ impl Group {
         }
     }
 
-    /// Everybody has now what was given to it.
+    /// Every member owns its assignment now.
     pub(super) fn apply(&mut self, assignment: &GroupAssignment, generation: i32) {
         for member in &mut self.members {
             member.owned.clone_from(&assignment[&member.member_id].partitions);
@@ -80,7 +80,8 @@ impl Group {
         }
     }
 
-    /// Something happens: members come and go, change what they want, or miss a generation; topics grow and vanish.
+    /// A random change: members join and leave, change their subscription, or miss a generation; topics grow and
+    /// vanish.
     pub(super) fn change(&mut self, random: &mut Random, size: Size) {
         let place = usize::try_from(random.below(self.members.len() as u64)).unwrap();
         let racks = self.members.iter().any(|member| member.rack.is_some());
@@ -112,7 +113,7 @@ impl Group {
             .any(|member| member.member_id == format!("m{number}"))
     }
 
-    /// A member claims what it should not: something that others have, that is not there, that it does not want.
+    /// A member with a wrong claim: to partitions that others own, that do not exist, or that it does not subscribe to.
     fn claim(&mut self, random: &mut Random, place: usize) {
         let member = &mut self.members[place];
         member.generation = i32::try_from(random.below(4)).unwrap() - 1;

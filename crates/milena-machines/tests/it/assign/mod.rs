@@ -1,4 +1,4 @@
-//! The assignors, beside Kafka's own.
+//! The assignors, compared with Kafka's own.
 
 mod bytes;
 mod facts;

@@ -1,4 +1,4 @@
-//! What holds of every group.
+//! Properties that hold for every group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::{
     groups::{Group, Size, TINY, USUAL},
 };
 
-/// Lets every group live for some generations with `assign`, and tells of each step what went in and what came out.
+/// Runs every group for some generations with `assign`, and hands over the input and output of each step.
 fn live(
     seeds: u64,
     size: Size,
@@ -44,7 +44,7 @@ fn cooperative(group: &Group) -> GroupAssignment {
     CooperativeStickyAssignor::default().assign(&group.cluster, &group.members)
 }
 
-/// Every partition that somebody subscribes to has one owner, and that is a subscriber.
+/// Every subscribed partition has one owner, which is a subscriber.
 fn assert_whole(group: &Group, assignment: &GroupAssignment, when: &str) {
     let ids: BTreeSet<_> = group.members.iter().map(|member| &member.member_id).collect();
     assert_eq!(
@@ -75,7 +75,7 @@ fn assert_whole(group: &Group, assignment: &GroupAssignment, when: &str) {
     assert_eq!(given, expected.collect(), "{when}");
 }
 
-/// Nobody can hand a partition to somebody who has two or more fewer, not even by way of others.
+/// No member can pass a partition to one with two or more fewer, not even by way of others.
 fn assert_even(group: &Group, assignment: &GroupAssignment, when: &str) {
     let load = |place: usize| assignment[&group.members[place].member_id].partitions.len();
     for from in 0..group.members.len() {
@@ -119,7 +119,7 @@ fn nothing_moves_without_a_reason() {
     live(1000, USUAL, sticky, |when, group| {
         let mut group = group.clone();
         for assign in [sticky, cooperative] {
-            // The second time, in case that the first had to take partitions away.
+            // The second round, in case that the first had to revoke partitions.
             let first = assign(&group);
             group.apply(&first, 8);
             let second = assign(&group);
@@ -133,7 +133,7 @@ fn nothing_moves_without_a_reason() {
 }
 
 #[test]
-fn the_order_in_which_members_are_told_does_not_matter() {
+fn the_order_of_members_does_not_matter() {
     let assignors: [fn(&Group) -> GroupAssignment; 4] = [
         |group| RangeAssignor.assign(&group.cluster, &group.members),
         |group| RoundRobinAssignor.assign(&group.cluster, &group.members),
@@ -171,7 +171,7 @@ fn cooperative_takes_away_first_and_gives_in_the_next_round() {
     });
 }
 
-/// Tries every way to share out the partitions of small groups.
+/// Tries all assignments of small groups.
 #[test]
 fn no_other_way_is_better() {
     live(400, TINY, sticky, |when, group| {

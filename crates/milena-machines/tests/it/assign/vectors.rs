@@ -1,4 +1,4 @@
-//! Groups, and what Kafka's own assignors decide for them: `golden/Assignors.java` writes them and says how.
+//! Groups, and the decisions of Kafka's own assignors: `golden/Assignors.java` writes them and explains how.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -23,14 +23,14 @@ pub(super) struct Vector {
     pub(super) range_bytes: Vec<Bytes>,
 }
 
-/// What a sticky assignment comes to.
+/// The measures of a sticky assignment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Partitions that went from their owner to another member.
     pub(super) moved: usize,
     /// Partitions whose member has a rack in which they have no replica.
     pub(super) far: usize,
-    /// How many partitions each member has.
+    /// The number of partitions of each member.
     pub(super) counts: Vec<usize>,
 }
 

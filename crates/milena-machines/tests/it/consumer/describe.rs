@@ -1,4 +1,4 @@
-//! ConsumerGroupDescribe, and who may commit.
+//! ConsumerGroupDescribe, and permission to commit.
 
 use milena_machines::group::{GroupReply, GroupRequest};
 use milena_wire::{

@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// A world in which there are these topics.
+    /// A world with these topics.
     pub(crate) fn with_topics(topics: &[(&str, i32)]) -> Self {
         let mut world = Self::new(GroupConfig::default());
         for (name, partitions) in topics {
@@ -57,7 +57,7 @@ impl World {
         world
     }
 
-    /// Creates a topic, or gives it more partitions.
+    /// Creates a topic, or adds partitions.
     pub(crate) fn create_topic(&mut self, name: &str, partitions: i32) {
         let id = topic_id(name);
         self.topics.insert(name.into(), TopicImage { id, partitions });
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// Asks, and gives the answers that came, to whomever.
+    /// Sends a request, and returns all replies, whatever their tickets.
     pub(crate) fn ask(&mut self, request: GroupRequest) -> Vec<GroupReply> {
         let context = self.context();
         let effects = self.coordinator.handle_request(&context, request);
@@ -98,7 +98,7 @@ impl World {
         effects.replies.into_iter().map(|(_, reply)| reply).collect()
     }
 
-    /// Lets time pass, with all that happens in it.
+    /// Lets time pass, with all timeouts.
     pub(crate) fn pass(&mut self, ms: i64) {
         let end_ms = self.now_ms + ms;
         while let Some(deadline_ms) = self.coordinator.poll_timeout().filter(|deadline| *deadline <= end_ms) {
@@ -112,7 +112,7 @@ impl World {
     pub(crate) fn heartbeat(&mut self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse {
         match self.ask(GroupRequest::ConsumerHeartbeat(request)).pop() {
             Some(GroupReply::ConsumerHeartbeat(response)) => response,
-            reply => panic!("no answer to a heartbeat: {reply:?}"),
+            reply => panic!("no reply to a heartbeat: {reply:?}"),
         }
     }
 
@@ -144,7 +144,7 @@ impl World {
         self.describe(GROUP).group_state.to_string()
     }
 
-    /// All that the log has said of what a member has, with the places.
+    /// All stored assignments of a member, with their positions in the log.
     pub(crate) fn currents(&self, of: &str) -> Vec<(usize, ConsumerGroupCurrentMemberAssignmentValue)> {
         let records = self.log.iter().enumerate();
         let currents = records.filter_map(|(place, record)| {
@@ -156,7 +156,7 @@ impl World {
         currents.collect()
     }
 
-    /// Throws the coordinator away and starts one from the log, which must know the same, compacted or not.
+    /// Drops the coordinator and loads one from the log, compacted or not; it must have the same state.
     pub(crate) fn restart(&mut self) {
         let before = self.describe(GROUP);
         self.coordinator = self.replayed(&self.compacted());
@@ -168,7 +168,7 @@ impl World {
     }
 
     fn replayed(&self, log: &[StoredRecord]) -> GroupCoordinator {
-        // A seed of its own for each start: member ids must not come twice.
+        // A seed of its own for each start: member ids must not repeat.
         let seed = 1 + u64::try_from(self.log.len()).unwrap();
         let mut fresh = GroupCoordinator::new(self.config.clone(), Arc::new(self.topics.clone()), seed);
         for record in log {
@@ -177,7 +177,7 @@ impl World {
         fresh
     }
 
-    /// The last record of each key, but for those that delete.
+    /// The last record of each key, without tombstones.
     fn compacted(&self) -> Vec<StoredRecord> {
         let last: BTreeMap<&[u8], usize> = self
             .log
@@ -191,7 +191,7 @@ impl World {
         kept.filter(|record| record.value.is_some()).collect()
     }
 
-    /// Joins a member that behaves.
+    /// Joins a well-behaved member.
     pub(crate) fn join(&mut self, member_id: &'static str, topics: &[&str]) -> Client {
         let mut client = Client::new(member_id);
         client.topics = names(topics);
@@ -199,7 +199,7 @@ impl World {
         client
     }
 
-    /// Lets all members beat until nothing changes.
+    /// Lets all members send heartbeats until nothing changes.
     pub(crate) fn settle(&mut self, clients: &mut [&mut Client]) {
         for _ in 0..10 + 4 * clients.len() {
             for client in clients.iter_mut() {
@@ -255,7 +255,7 @@ pub(crate) fn joining(member_id: &str, topics: &[&str]) -> ConsumerGroupHeartbea
     }
 }
 
-/// A heartbeat that says nothing new.
+/// A heartbeat without changes.
 pub(crate) fn beating(member_id: &str, epoch: i32) -> ConsumerGroupHeartbeatRequest {
     ConsumerGroupHeartbeatRequest {
         group_id: GROUP.into(),
@@ -275,7 +275,7 @@ pub(crate) fn assignment(response: &ConsumerGroupHeartbeatResponse) -> Option<Ow
     )
 }
 
-/// A member as Kafka's client is one: it takes on what it is given at once, and says what it owns when that changes.
+/// A member like Kafka's client: it takes its assignment at once, and reports its partitions when they change.
 pub(crate) struct Client {
     pub(crate) member_id: ByteString,
     pub(crate) instance_id: Option<ByteString>,
@@ -284,7 +284,7 @@ pub(crate) struct Client {
     pub(crate) assignor: Option<ByteString>,
     pub(crate) epoch: i32,
     pub(crate) owned: Owned,
-    /// Whether the coordinator has yet to hear what it owns.
+    /// Whether the coordinator does not know its partitions yet.
     unsaid: bool,
 }
 

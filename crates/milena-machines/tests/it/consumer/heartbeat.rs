@@ -1,4 +1,4 @@
-//! What a heartbeat may say, and what is answered.
+//! Heartbeat requests and their responses.
 
 use milena_machines::group::{GroupConfig, GroupOverrides};
 use milena_wire::{errors::ErrorCode, messages::ConsumerGroupHeartbeatRequest};
@@ -115,7 +115,7 @@ fn an_assignment_is_sent_only_when_it_is_new_or_all_is_said() {
 }
 
 #[test]
-fn a_join_is_answered_with_the_assignment_also_the_second_time() {
+fn a_join_returns_the_assignment_also_the_second_time() {
     let mut world = World::with_topics(&[("t", 2)]);
     let first = world.granted(joining("a", &["t"]));
     let second = world.granted(joining("a", &["t"]));
@@ -123,7 +123,7 @@ fn a_join_is_answered_with_the_assignment_also_the_second_time() {
 }
 
 #[test]
-fn a_group_that_nobody_joined_is_not_found() {
+fn a_group_without_a_join_is_not_found() {
     let mut world = World::with_topics(&[("t", 1)]);
     assert_eq!(world.refused(beating("a", 1)), ErrorCode::GroupIdNotFound);
     assert_eq!(world.refused(beating("a", -1)), ErrorCode::GroupIdNotFound);
@@ -153,7 +153,7 @@ fn the_epoch_before_is_granted_only_to_who_owns_no_more_than_it_has() {
     request.subscribed_topic_names = Some(names(&["t", "u"]));
     let now = world.granted(request).member_epoch;
     assert!(now > before);
-    // The answer was lost: the member says again what it owns.
+    // The response was lost: the member reports its partitions again.
     let mut retry = beating("a", before);
     assert_eq!(world.refused(retry.clone()), ErrorCode::FencedMemberEpoch);
     retry.topic_partitions = Some(topic_partitions(&owned(&[("t", &[0, 1]), ("v", &[0])])));
@@ -165,7 +165,7 @@ fn the_epoch_before_is_granted_only_to_who_owns_no_more_than_it_has() {
 }
 
 #[test]
-fn a_full_group_takes_nobody_in() {
+fn a_full_group_refuses_new_members() {
     let config = GroupConfig {
         consumer_size_max: 2,
         ..GroupConfig::default()
@@ -242,7 +242,7 @@ fn a_session_that_is_made_shorter_ends_sooner_also_after_its_timer_has_looked() 
     let mut a = world.join("a", &["t"]);
     world.pass(30_000);
     a.beat(&mut world);
-    // The timer of the first 45 seconds looks, and goes on to the end of the new ones.
+    // The timer of the first 45 seconds fires, and is set to the end of the new ones.
     world.pass(16_000);
     let config = GroupConfig {
         consumer_session_timeout_ms: 5_000,

@@ -24,7 +24,7 @@ pub(super) struct Classic {
     pub(super) member_id: ByteString,
     instance_id: Option<ByteString>,
     pub(super) generation_id: i32,
-    /// Partitions of the topic "t", which is all that it reads.
+    /// Partitions of the topic "t", the only one that it reads.
     pub(super) owned: Vec<i32>,
 }
 
@@ -54,7 +54,7 @@ impl Classic {
         }
     }
 
-    /// Asks to join; the answer, if it comes at once.
+    /// Sends JoinGroup; returns the reply if it comes at once.
     pub(super) fn join(&mut self, world: &mut World) -> Option<JoinGroupResponse> {
         let reply = ask(world, 5, GroupRequest::Join(self.join_request()));
         let Some(GroupReply::Join(response)) = reply else {
@@ -114,9 +114,9 @@ impl Classic {
         }
     }
 
-    /// What a client does when it is told to join again: it gives up nothing that it need not.
+    /// The reaction of a client that must rejoin: it revokes nothing that it need not.
     pub(super) fn rejoin(&mut self, world: &mut World) {
-        let response = self.join(world).expect("an answer at once");
+        let response = self.join(world).expect("an immediate reply");
         assert_eq!(response.error_code, 0, "{response:?}");
         assert_eq!(self.sync(world, &[]), ErrorCode::None);
     }
@@ -177,7 +177,7 @@ fn classic_group(world: &mut World) -> Classic {
     let mut member = Classic::default();
     member.join(world);
     if member.generation_id == 0 {
-        // The join is answered when the (empty) delay of the first rebalance is over.
+        // The reply comes when the (empty) delay of the first rebalance is over.
         world.pass(0);
         member.generation_id = 1;
     }
@@ -213,14 +213,14 @@ fn a_classic_group_is_upgraded_when_a_new_member_joins() {
     world.restart();
 }
 
-/// The simulator found it: the members of a cooperative group may hold what their leader has taken from them.
+/// Found by the simulator: members of a cooperative group may own partitions that their leader has taken from them.
 #[test]
 fn an_upgrade_gives_away_nothing_that_a_cooperative_member_has_yet_to_let_go_of() {
     let mut world = world_with(MigrationPolicy::Upgrade);
     let mut old = classic_group(&mut world);
     old.join(&mut world).expect("it is the only member");
     let member_id = old.member_id.clone();
-    // It will let go of the others, and join again when it has.
+    // It will revoke the others, and then rejoin.
     assert_eq!(old.sync(&mut world, &[(&member_id, &[0, 1])]), ErrorCode::None);
     let mut new = world.join("new", &["t"]);
     new.beat(&mut world);
@@ -278,13 +278,13 @@ fn a_classic_member_is_refused_for_what_it_is() {
     let mut request = old.join_request();
     request.protocol_type = "connect".into();
     let Some(GroupReply::Join(response)) = ask(&mut world, 5, GroupRequest::Join(request)) else {
-        panic!("no answer");
+        panic!("no reply");
     };
     assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
     let mut request = old.join_request();
     request.protocols[0].name = "sticky".into();
     let Some(GroupReply::Join(response)) = ask(&mut world, 5, GroupRequest::Join(request)) else {
-        panic!("no answer");
+        panic!("no reply");
     };
     assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
 
@@ -329,8 +329,8 @@ fn a_classic_member_that_does_not_join_again_in_time_is_fenced() {
     assert_eq!(new.count(), 4);
 }
 
-/// Found by the simulator: it was let in as if it were new, did not hear that it had lost anything, and committed what
-/// others read by then.
+/// Found by the simulator: it was let in as if it were new, did not learn that it had lost anything, and committed
+/// partitions of others.
 #[test]
 fn a_classic_member_that_expired_without_its_knowing_must_come_as_a_new_one() {
     let mut world = world_with(MigrationPolicy::Bidirectional);
@@ -352,7 +352,7 @@ fn a_classic_member_that_expired_without_its_knowing_must_come_as_a_new_one() {
         reply => panic!("{reply:?}"),
     };
     assert_eq!(code(&mut world, &request), ErrorCode::UnknownMemberId);
-    // One that says that it is in no generation has nothing to lose: so does whoever was just given its id.
+    // A client without a generation has nothing to lose, like one that was just given its id.
     request.protocols[0].metadata = encode_versioned(&subscription(-1), 3).unwrap();
     assert_eq!(code(&mut world, &request), ErrorCode::None);
 }
@@ -386,7 +386,7 @@ fn when_the_last_member_of_the_consumer_protocol_leaves_the_group_is_classic() {
     assert_eq!(old.heartbeat(&mut world), ErrorCode::None);
 }
 
-/// The simulator found it: a downgrade wrote down the target, and an upgrade right behind it gave away the rest.
+/// Found by the simulator: a downgrade stored the target, and an upgrade right after it gave away the rest.
 #[test]
 fn a_downgrade_and_an_upgrade_give_away_nothing_that_a_classic_member_holds() {
     let mut world = world_with(MigrationPolicy::Bidirectional);
@@ -459,7 +459,7 @@ fn members_of_a_group_that_became_classic_know_all_their_protocols() {
     assert_eq!(reply, None, "it waits for the old member, which knows its protocol too");
     request.protocols[0].name = "roundrobin".into();
     let Some(GroupReply::Join(response)) = ask(&mut world, 3, GroupRequest::Join(request)) else {
-        panic!("no answer");
+        panic!("no reply");
     };
     assert_eq!(response.error_code, ErrorCode::InconsistentGroupProtocol.code());
 }
@@ -472,9 +472,9 @@ fn a_classic_group_whose_members_share_a_partition_is_not_upgraded() {
         let mut second = Classic::default();
         assert!(second.join(&mut world).is_none(), "it waits for the first");
         world.version = 5;
-        let answers = world.ask(GroupRequest::Join(first.join_request()));
+        let responses = world.ask(GroupRequest::Join(first.join_request()));
         world.version = 1;
-        assert_eq!(answers.len(), 2, "both are answered");
+        assert_eq!(responses.len(), 2, "both get a reply");
         (first.generation_id, second.generation_id) = (2, 2);
         let (first_id, second_id) = (first.member_id.clone(), second.member_id.clone());
         first.sync(&mut world, &[(&first_id, &[0, 1]), (&second_id, second_reads)]);

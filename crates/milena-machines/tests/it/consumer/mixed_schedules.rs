@@ -17,7 +17,7 @@ const CLASSIC_MEMBERS: usize = 3;
 struct Play {
     world: World,
     random: Random,
-    /// Of the consumer protocol, and always there: so the group never becomes classic.
+    /// Of the consumer protocol, and always there: the group never becomes classic.
     anchor: Client,
     classic: Vec<Classic>,
 }
@@ -58,10 +58,10 @@ impl Play {
             6..=8 => {
                 let group = self.world.describe(GROUP);
                 if !group.members.iter().any(|known| known.member_id == member.member_id) {
-                    // It was fenced: what it reads until it hears of that is no longer its own.
+                    // It was fenced: the partitions that it reads until it learns of that are no longer its own.
                     member.owned.clear();
                 }
-                let response = member.join(&mut self.world).expect("an answer at once");
+                let response = member.join(&mut self.world).expect("an immediate reply");
                 assert_eq!(response.error_code, 0, "{response:?}");
             }
             _ => sync_or_lose(member, &mut self.world),
@@ -89,7 +89,7 @@ impl Play {
     }
 
     fn settle(&mut self) {
-        // Whoever has joined asks for its assignment in the end.
+        // A member that has joined sends SyncGroup in the end.
         for member in &mut self.classic {
             sync_or_lose(member, &mut self.world);
         }

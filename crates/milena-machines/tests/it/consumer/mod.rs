@@ -1,4 +1,4 @@
-//! Groups in which the broker assigns, asked as a broker would ask.
+//! Groups of the consumer protocol, driven as by a broker.
 
 mod describe;
 mod harness;

@@ -1,4 +1,4 @@
-//! How members come to have what they are to have.
+//! Rebalances of the consumer protocol.
 
 use milena_wire::errors::ErrorCode;
 
@@ -178,7 +178,7 @@ fn members_choose_the_assignor_by_majority() {
     );
 }
 
-/// Compaction may leave a log in which somebody has got a partition before its former owner has let go.
+/// Compaction may leave a log in which a member has got a partition before its former owner has revoked it.
 #[test]
 fn a_log_that_tells_of_the_next_owner_first_does_not_take_the_partition_from_it() {
     let mut world = World::with_topics(&[("t", 4)]);

@@ -81,7 +81,7 @@ fn topics_are_looked_for_again_in_every_interval() {
 }
 
 #[test]
-fn a_pattern_that_nobody_uses_any_more_is_forgotten() {
+fn an_unused_pattern_is_removed() {
     let mut world = World::with_topics(&[("foo-1", 1), ("bar", 1)]);
     let mut a = joining_by("a", "foo.*");
     let mut b = joining_by("b", "bar");
@@ -94,7 +94,7 @@ fn a_pattern_that_nobody_uses_any_more_is_forgotten() {
     world.settle(&mut [&mut a, &mut b]);
     assert_eq!((a.count(), b.count()), (0, 1));
     b.leave(&mut world);
-    // Nobody asks for a topic now, so that a new one concerns nobody.
+    // No member subscribes to a topic now, so that a new one concerns none.
     world.settle(&mut [&mut a]);
     let epoch = world.describe(GROUP).group_epoch;
     world.create_topic("foo-2", 1);

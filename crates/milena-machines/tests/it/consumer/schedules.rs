@@ -1,4 +1,4 @@
-//! Thousands of histories, each from its seed: no partition ever has two owners, and in the end all is well.
+//! Thousands of histories, each from its seed: no partition ever has two owners, and every history settles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const STEPS: usize = 40;
 const MEMBERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const TOPICS: [&str; 4] = ["t", "u", "v", "w"];
 
-/// A member that takes its time: what it was given is one thing, what it owns another.
+/// A slow member: its assignment is one thing, its owned partitions another.
 struct Slow {
     member_id: &'static str,
     instance_id: Option<&'static str>,
@@ -21,7 +21,7 @@ struct Slow {
     epoch: i32,
     given: Owned,
     owned: Owned,
-    /// It must say everything again: it has joined, or did not hear the last answer.
+    /// It must send all fields again: it has joined, or the last response was lost.
     says_all: bool,
     wants: bool,
 }
@@ -139,7 +139,7 @@ impl Play {
         let request = member.request();
         let response = self.world.heartbeat(request);
         if !is_heard {
-            // It said that it does not own what it has yet to take on, so that may be gone.
+            // It reported that it does not own the partitions that it has yet to take, so those may be gone.
             member.given = member.owned.clone();
             member.says_all = true;
             return;
@@ -153,13 +153,13 @@ impl Play {
                 }
             }
             ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch | ErrorCode::GroupIdNotFound => member.lose(),
-            // Its own first join was not heard: it must wait until the session ends.
+            // Its own first join got no response: it must wait until the session ends.
             ErrorCode::UnreleasedInstanceId => member.lose(),
             error => panic!("{error}: {response:?}"),
         }
     }
 
-    /// What must hold at any moment.
+    /// Conditions that hold at any moment.
     fn check(&mut self) {
         let group = self.world.describe(GROUP);
         let mut owners: BTreeMap<(Uuid, i32), &str> = BTreeMap::new();
@@ -185,7 +185,7 @@ impl Play {
         }
     }
 
-    /// Nothing changes any more, and members do what they are told.
+    /// Nothing changes any more, and members follow the coordinator.
     fn settle(&mut self) {
         for _ in 0..20 {
             self.world.pass(5_000);
@@ -218,7 +218,7 @@ impl Play {
         self.world.restart();
     }
 
-    /// Every partition that somebody wants is read, and who wants the same gets as much.
+    /// Every subscribed partition is read, and members with the same subscription get equal numbers.
     fn check_complete_and_balanced(&mut self) {
         let here: Vec<&Slow> = self.members.iter().filter(|member| member.wants).collect();
         let wanted = |member: &Slow| -> BTreeSet<Uuid> {

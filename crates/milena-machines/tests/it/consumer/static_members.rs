@@ -1,4 +1,4 @@
-//! Members that keep their place over restarts.
+//! Static members: they keep their partitions over restarts.
 
 use milena_wire::errors::ErrorCode;
 
@@ -125,7 +125,7 @@ fn what_a_member_had_yet_to_give_up_is_free_when_it_leaves_for_a_while() {
     world.restart();
 }
 
-/// As Kafka writes it: a commit of whatever epoch is none of a former owner.
+/// As in Kafka: no commit counts as one of a former owner, whatever its epoch.
 #[test]
 fn who_leaves_for_a_while_has_its_partitions_since_epoch_0() {
     let mut world = World::with_topics(&[("t", 2)]);
@@ -140,7 +140,7 @@ fn who_leaves_for_a_while_has_its_partitions_since_epoch_0() {
     assert_eq!(back.assigned_partitions[0].assignment_epochs, Some(vec![0, 0]));
 }
 
-/// As Kafka writes it: no epoch of the former member is one of the new member.
+/// As in Kafka: no epoch of the former member is one of the new member.
 #[test]
 fn who_takes_the_place_of_a_static_member_begins_with_epoch_0() {
     let mut world = World::with_topics(&[("t", 2)]);

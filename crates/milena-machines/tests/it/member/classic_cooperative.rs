@@ -1,4 +1,4 @@
-//! The cooperative protocol: members keep what they have.
+//! The cooperative protocol: members keep their partitions.
 
 use milena_machines::assign::decode_subscription;
 use milena_wire::errors::ErrorCode;
@@ -48,7 +48,7 @@ fn after_the_sync_revoked_comes_first_then_assigned_then_another_join() {
     assert_eq!(rig.tell(), Some(assigned(&[("t", 3)], &[("t", 0), ("t", 3)])));
     let join = rig.rebalance(3, &[("t", 0), ("t", 3)]);
     assert_eq!(join.reason.as_deref(), Some("need to revoke partitions and re-join"));
-    // Assigned is told even if nothing is new; revoked is not told if nothing goes.
+    // `Assigned` comes even if nothing is new; `Revoked` does not come without partitions.
     assert_eq!(rig.tell(), Some(assigned(&[], &[("t", 0), ("t", 3)])));
     assert_eq!(rig.tell(), None);
     rig.expect_no_call();
@@ -69,7 +69,7 @@ fn a_generation_that_is_lost_while_partitions_are_revoked_is_lost_with_the_rest(
 }
 
 #[test]
-fn an_unknown_member_id_in_the_answer_to_a_join_loses_what_was_kept() {
+fn an_unknown_member_id_in_the_join_response_loses_kept_partitions() {
     let mut rig = Rig::cooperative();
     rig.settle(&["t"], &[("t", 0)]);
     rig.heartbeat(ErrorCode::RebalanceInProgress);
@@ -87,9 +87,9 @@ fn an_assignment_that_does_not_match_changes_nothing() {
     rig.heartbeat(ErrorCode::RebalanceInProgress);
     let (call, _) = rig.expect_join();
     rig.subscribe(&["t"]);
-    rig.answer_join(call, 2, "other");
+    rig.respond_join(call, 2, "other");
     let (call, _) = rig.expect_sync();
-    rig.answer_sync(call, &[("t", 1), ("u", 0)]);
+    rig.respond_sync(call, &[("t", 1), ("u", 0)]);
     assert_eq!(rig.tell(), None);
     let (_, join) = rig.expect_join();
     let subscription = decode_subscription("me".into(), None, &join.protocols[0].metadata).unwrap();
@@ -108,7 +108,7 @@ fn an_application_that_does_not_poll_stops_joining_too() {
     let (call, _) = rig.expect_join();
     rig.pass(MAX_POLL_MS);
     rig.expect_leave();
-    rig.answer_join(call, 2, "other");
+    rig.respond_join(call, 2, "other");
     rig.expect_no_call();
     rig.poll();
     assert_eq!(rig.tell(), Some(lost(&[("t", 0)])));

@@ -1,4 +1,4 @@
-//! The eager protocol: everything is given back before each join.
+//! The eager protocol: all partitions are revoked before each join.
 
 use milena_machines::{
     assign::decode_subscription,
@@ -15,7 +15,7 @@ fn a_rebalance_revokes_all_then_joins_then_assigns() {
     rig.settle(&["t"], &[("t", 0), ("t", 1)]);
     assert!(matches!(rig.member.membership(), Membership::Member { .. }));
     rig.heartbeat(ErrorCode::RebalanceInProgress);
-    // The application has not heard of it: nothing happens without it, and heartbeats go on.
+    // The application has not got the event: nothing happens without it, and heartbeats go on.
     rig.expect_no_call();
     rig.heartbeat(ErrorCode::RebalanceInProgress);
     let event = rig.member.poll_event();
@@ -30,20 +30,20 @@ fn a_rebalance_revokes_all_then_joins_then_assigns() {
     let (call, join) = rig.expect_join();
     assert_eq!(join.reason.as_deref(), Some("group is already rebalancing"));
     assert_eq!(rig.member.membership(), Membership::Rebalancing);
-    rig.answer_join(call, 2, "other");
+    rig.respond_join(call, 2, "other");
     let (call, sync) = rig.expect_sync();
     assert_eq!(
         (sync.generation_id, &*sync.member_id, sync.assignments.len()),
         (2, "me", 0)
     );
-    rig.answer_sync(call, &[("t", 1)]);
+    rig.respond_sync(call, &[("t", 1)]);
     assert_eq!(rig.tell(), Some(assigned(&[("t", 1)], &[("t", 1)])));
     assert_eq!(rig.member.identity().generation, 2);
     assert_eq!(rig.tell(), None);
 }
 
 #[test]
-fn revoked_and_assigned_are_told_even_if_they_are_empty() {
+fn revoked_and_assigned_are_events_even_if_they_are_empty() {
     let mut rig = Rig::eager();
     rig.settle(&["t"], &[]);
     rig.heartbeat(ErrorCode::RebalanceInProgress);
@@ -76,10 +76,10 @@ fn an_assignment_that_does_not_match_the_subscription_is_ignored() {
     rig.poll();
     let (call, _) = rig.expect_join();
     rig.subscribe(&["u"]);
-    rig.answer_join(call, 1, "other");
+    rig.respond_join(call, 1, "other");
     let (call, _) = rig.expect_sync();
-    rig.answer_sync(call, &[("t", 0)]);
-    // As with Kafka's client the next round begins with giving back, of nothing.
+    rig.respond_sync(call, &[("t", 0)]);
+    // As with Kafka's client the next round begins with a revocation of nothing.
     assert_eq!(rig.tell(), Some(revoked(&[])));
     let join = rig.rebalance(2, &[("u", 0)]);
     assert_eq!(
@@ -133,10 +133,10 @@ fn whom_the_leader_forgot_has_nothing() {
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_join();
-    rig.answer_join(call, 1, "other");
+    rig.respond_join(call, 1, "other");
     let (call, _) = rig.expect_sync();
     let response = milena_machines::member::MemberResponse::Sync(SyncGroupResponse::default());
-    rig.answer(call, response);
+    rig.respond(call, response);
     assert_eq!(rig.tell(), Some(assigned(&[], &[])));
 }
 
@@ -146,13 +146,13 @@ fn an_assignment_of_nonsense_is_an_error_and_then_a_rebalance() {
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_join();
-    rig.answer_join(call, 1, "other");
+    rig.respond_join(call, 1, "other");
     let (call, _) = rig.expect_sync();
     let response = SyncGroupResponse {
         assignment: vec![0, 3, 0xff, 0xff, 0xff].into(),
         ..Default::default()
     };
-    rig.answer(call, milena_machines::member::MemberResponse::Sync(response));
+    rig.respond(call, milena_machines::member::MemberResponse::Sync(response));
     assert!(matches!(rig.tell(), Some(MemberEvent::Error(_))));
     rig.pass(BACKOFF_MS);
     rig.expect_join();
@@ -170,7 +170,7 @@ fn a_generation_that_was_reset_before_the_application_heard_of_it_is_forgotten()
 }
 
 #[test]
-fn what_is_lost_while_the_application_takes_it_over_is_told_afterwards() {
+fn a_loss_during_an_assignment_is_an_event_afterwards() {
     let mut rig = Rig::eager();
     rig.subscribe(&["t"]);
     rig.poll();

@@ -39,7 +39,7 @@ fn elect(rig: &mut Rig, call: CallId, members: Vec<JoinGroupResponseMember>, ski
         skip_assignment,
         ..Default::default()
     };
-    rig.answer(call, MemberResponse::Join(response));
+    rig.respond(call, MemberResponse::Join(response));
 }
 
 /// Leads a group of two; `u` is only the other's topic.
@@ -59,9 +59,9 @@ fn a_leader_assigns_when_it_knows_all_topics_of_the_group() {
     rig.expect_no_call();
     assert_eq!(rig.member.group_topics(), Some(&names(&["t", "u"])));
     assert_eq!(rig.member.metadata_needed().unwrap().topics, names(&["u"]));
-    // The group's time runs meanwhile.
+    // Heartbeats go on meanwhile.
     rig.heartbeat(ErrorCode::None);
-    // A topic that is not there has no partitions, and keeps nobody waiting.
+    // A topic that does not exist has no partitions, and no member waits for it.
     rig.set_topic("u", 0);
     assert_eq!(rig.member.metadata_needed(), None);
     let (call, sync) = rig.expect_sync();
@@ -77,7 +77,7 @@ fn a_leader_assigns_when_it_knows_all_topics_of_the_group() {
         .collect();
     let expected = [("me".into(), places(&[("t", 0), ("t", 1)])), ("other".into(), vec![])];
     assert_eq!(given, expected);
-    rig.answer_sync(call, &[("t", 0), ("t", 1)]);
+    rig.respond_sync(call, &[("t", 0), ("t", 1)]);
     let both = [("t", 0), ("t", 1)];
     assert_eq!(rig.tell(), Some(assigned(&both, &both)));
 }
@@ -89,7 +89,7 @@ fn a_leader_rejoins_when_partitions_of_any_member_are_added() {
     rig.set_topic("u", 1);
     lead(&mut rig, false);
     let (call, _) = rig.expect_sync();
-    rig.answer_sync(call, &[("t", 0), ("t", 1)]);
+    rig.respond_sync(call, &[("t", 0), ("t", 1)]);
     rig.tell();
     rig.set_topic("of nobody", 5);
     rig.set_topic("t", 2);
@@ -103,8 +103,8 @@ fn a_leader_rejoins_when_partitions_of_any_member_are_added() {
     assert_eq!(rig.member.group_topics(), None);
 }
 
-/// A topic is deleted and made anew while the application gives its partitions back: without another join it would never
-/// get them again.
+/// A topic is deleted and created again while the application revokes its partitions: without another join it would
+/// never get them again.
 #[test]
 fn who_has_given_back_joins_even_if_the_reason_has_gone() {
     let mut rig = Rig::eager();
@@ -112,7 +112,7 @@ fn who_has_given_back_joins_even_if_the_reason_has_gone() {
     rig.set_topic("u", 1);
     lead(&mut rig, false);
     let (call, _) = rig.expect_sync();
-    rig.answer_sync(call, &[("t", 0)]);
+    rig.respond_sync(call, &[("t", 0)]);
     rig.tell();
     rig.set_topic("t", 0);
     assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
@@ -138,7 +138,7 @@ fn partitions_that_are_added_during_the_rebalance_lead_to_another() {
     lead(&mut rig, false);
     let (call, _) = rig.expect_sync();
     rig.set_topic("t", 2);
-    rig.answer_sync(call, &[("t", 0)]);
+    rig.respond_sync(call, &[("t", 0)]);
     assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
     assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
     rig.expect_join();
@@ -151,7 +151,7 @@ fn a_static_leader_that_comes_back_does_not_assign_but_watches() {
     lead(&mut rig, true);
     let (call, sync) = rig.expect_sync();
     assert!(sync.assignments.is_empty());
-    rig.answer_sync(call, &[("t", 0)]);
+    rig.respond_sync(call, &[("t", 0)]);
     assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
     rig.set_topic("u", 1);
     assert_eq!(rig.tell(), None);
@@ -173,7 +173,7 @@ fn racks_count_only_for_members_that_have_one() {
         rig.set_topic("u", 1);
         lead(&mut rig, false);
         let (call, _) = rig.expect_sync();
-        rig.answer_sync(call, &[("t", 0)]);
+        rig.respond_sync(call, &[("t", 0)]);
         rig.tell();
         rig.set_layout("t", layout("b"));
         assert_eq!(rig.tell().is_some(), rejoins);

@@ -1,4 +1,4 @@
-//! Getting into a group by the classic protocol, and what the coordinator can say about it.
+//! Joining a group of the classic protocol, and the errors of the coordinator.
 
 use milena_machines::member::{CallFailure, MemberConfig, MemberConfigError, MemberError, MemberEvent, Membership};
 use milena_machines::{TopicPartition, assign::RebalanceProtocol, member::Member};
@@ -38,7 +38,7 @@ fn member_id_required_joins_again_at_once_with_the_given_id() {
         member_id: "given".into(),
         ..Default::default()
     };
-    rig.answer(call, milena_machines::member::MemberResponse::Join(response));
+    rig.respond(call, milena_machines::member::MemberResponse::Join(response));
     assert_eq!(rig.tell(), None);
     let (_, join) = rig.expect_join();
     assert_eq!(join.member_id, "given");
@@ -46,28 +46,28 @@ fn member_id_required_joins_again_at_once_with_the_given_id() {
 }
 
 #[test]
-fn heartbeats_start_when_the_join_is_answered() {
+fn heartbeats_start_with_the_join_response() {
     let mut rig = Rig::eager();
     rig.subscribe(&["t"]);
     rig.poll();
     let (join, _) = rig.expect_join();
     rig.pass(2 * HEARTBEAT_MS);
     rig.expect_no_call();
-    rig.answer_join(join, 1, "other");
+    rig.respond_join(join, 1, "other");
     let (sync, _) = rig.expect_sync();
     rig.pass(HEARTBEAT_MS);
     let (call, heartbeat) = rig.expect_heartbeat();
     assert_eq!((heartbeat.generation_id, &*heartbeat.member_id), (1, "me"));
-    // The sync is to tell: a rebalance that begins now is nothing new.
-    rig.answer_heartbeat(call, ErrorCode::RebalanceInProgress);
+    // The SyncGroup response tells: a rebalance that begins now is nothing new.
+    rig.respond_heartbeat(call, ErrorCode::RebalanceInProgress);
     rig.expect_no_call();
-    rig.answer_sync(sync, &[("t", 0)]);
+    rig.respond_sync(sync, &[("t", 0)]);
     assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
     rig.expect_no_call();
 }
 
 #[test]
-fn one_heartbeat_is_under_way_at_a_time_and_a_failed_one_is_soon_repeated() {
+fn one_heartbeat_is_in_flight_and_a_failed_one_is_soon_retried() {
     let mut rig = Rig::eager();
     rig.settle(&["t"], &[("t", 0)]);
     rig.pass(HEARTBEAT_MS);
@@ -83,7 +83,7 @@ fn one_heartbeat_is_under_way_at_a_time_and_a_failed_one_is_soon_repeated() {
 }
 
 #[test]
-fn after_a_session_without_an_answer_the_coordinator_is_looked_for_and_asked() {
+fn after_a_session_without_a_response_the_coordinator_is_looked_up() {
     let mut rig = Rig::eager();
     rig.settle(&["t"], &[("t", 0)]);
     rig.pass(HEARTBEAT_MS);
@@ -94,9 +94,9 @@ fn after_a_session_without_an_answer_the_coordinator_is_looked_for_and_asked() {
     // Nothing is lost as long as the coordinator has not said so.
     rig.poll();
     assert_eq!(rig.tell(), None);
-    rig.answer_heartbeat(silent, ErrorCode::UnknownMemberId);
+    rig.respond_heartbeat(silent, ErrorCode::UnknownMemberId);
     assert_eq!(rig.tell(), None);
-    rig.answer_heartbeat(call, ErrorCode::None);
+    rig.respond_heartbeat(call, ErrorCode::None);
     rig.pass(HEARTBEAT_MS - 1);
     rig.expect_no_call();
 }
@@ -135,7 +135,7 @@ fn errors_count_only_if_the_generation_is_that_of_the_request() {
     assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
     rig.rebalance(2, &[("t", 0)]);
     assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
-    rig.answer_heartbeat(old, ErrorCode::IllegalGeneration);
+    rig.respond_heartbeat(old, ErrorCode::IllegalGeneration);
     rig.member
         .handle_commit_refused(rig.now, &identity, ErrorCode::IllegalGeneration);
     assert_eq!(rig.tell(), None);
@@ -172,7 +172,7 @@ fn errors_of_sync_lead_to_another_join() {
         rig.subscribe(&["t"]);
         rig.poll();
         let (call, _) = rig.expect_join();
-        rig.answer_join(call, 1, "other");
+        rig.respond_join(call, 1, "other");
         let (call, _) = rig.expect_sync();
         rig.refuse_sync(call, error);
         assert_eq!(rig.tell(), None, "{error}");
@@ -212,7 +212,7 @@ fn what_passes_is_tried_again_later_and_later() {
 }
 
 #[test]
-fn what_does_not_pass_is_told_and_tried_again_when_the_application_knows() {
+fn a_lasting_error_is_reported_and_the_join_retried_after_that() {
     let mut rig = Rig::eager();
     rig.subscribe(&["t"]);
     rig.poll();
@@ -236,7 +236,7 @@ fn too_long_without_a_poll_leaves_the_group_by_itself() {
     rig.settle(&["t"], &[("t", 0)]);
     rig.pass(MAX_POLL_MS - 1);
     let (call, _) = rig.expect_heartbeat();
-    rig.answer_heartbeat(call, ErrorCode::None);
+    rig.respond_heartbeat(call, ErrorCode::None);
     rig.pass(1);
     let (call, leave) = rig.expect_leave();
     assert_eq!(
@@ -261,7 +261,7 @@ fn while_it_waits_inside_poll_the_application_lives() {
         rig.poll();
         rig.member.handle_timeout(rig.now);
         let (call, _) = rig.expect_heartbeat();
-        rig.answer_heartbeat(call, ErrorCode::None);
+        rig.respond_heartbeat(call, ErrorCode::None);
     }
 }
 
@@ -299,7 +299,7 @@ fn the_protocol_is_the_greatest_that_all_assignors_have() {
     );
     let twice = new(vec![greedy("a", &[Eager]), greedy("a", &[Eager])]);
     assert_eq!(twice, Err(MemberConfigError::AssignorTwice { name: "a".to_owned() }));
-    // One that can only be eager makes all of them eager: everything is given back.
+    // One that can only be eager makes all of them eager: everything is revoked.
     let mut rig = Rig::new(config(classic(vec![
         greedy("other", &[Eager]),
         greedy("greedy", &[Eager, Cooperative]),
@@ -351,7 +351,7 @@ fn a_group_of_another_type_is_an_error_that_names_it() {
         protocol_type: Some("connect".into()),
         ..Default::default()
     };
-    rig.answer(call, milena_machines::member::MemberResponse::Join(response));
+    rig.respond(call, milena_machines::member::MemberResponse::Join(response));
     let error = MemberError::OtherProtocolType {
         found: "connect".into(),
     };

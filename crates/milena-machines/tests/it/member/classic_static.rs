@@ -12,10 +12,10 @@ fn every_request_names_the_instance() {
     rig.poll();
     let (call, join) = rig.expect_join();
     assert_eq!(join.group_instance_id.as_deref(), Some("instance"));
-    rig.answer_join(call, 1, "other");
+    rig.respond_join(call, 1, "other");
     let (call, sync) = rig.expect_sync();
     assert_eq!(sync.group_instance_id.as_deref(), Some("instance"));
-    rig.answer_sync(call, &[]);
+    rig.respond_sync(call, &[]);
     rig.pass(HEARTBEAT_MS);
     assert_eq!(rig.expect_heartbeat().1.group_instance_id.as_deref(), Some("instance"));
     assert_eq!(rig.member.identity().instance_id.as_deref(), Some("instance"));
@@ -36,7 +36,7 @@ fn a_fenced_instance_loses_all_and_does_nothing_more() {
     rig.pass(10 * MAX_POLL_MS);
     rig.expect_no_call();
     assert_eq!(rig.member.failure(), Some(&error));
-    // The application may begin anew.
+    // The application may subscribe again.
     rig.member.leave(rig.now, Leave::Default);
     rig.expect_no_call();
     assert!(rig.member.is_gone());
@@ -46,7 +46,7 @@ fn a_fenced_instance_loses_all_and_does_nothing_more() {
 }
 
 #[test]
-fn being_fenced_is_final_in_answers_to_join_and_sync_too() {
+fn fencing_is_final_in_join_and_sync_responses_too() {
     let mut rig = Rig::of_instance(eager());
     rig.subscribe(&["t"]);
     rig.poll();
@@ -57,7 +57,7 @@ fn being_fenced_is_final_in_answers_to_join_and_sync_too() {
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_join();
-    rig.answer_join(call, 1, "other");
+    rig.respond_join(call, 1, "other");
     let (call, _) = rig.expect_sync();
     rig.refuse_sync(call, ErrorCode::FencedInstanceId);
     assert!(matches!(rig.tell(), Some(MemberEvent::Fatal(_))));

@@ -46,7 +46,7 @@ fn member_ids_differ_between_processes_and_stay_within_one() {
         format!("{:?}", member.poll_request(0).unwrap().request)
     });
     assert_ne!(ids[0], ids[1]);
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[]);
     let id = rig.member.identity().member_id;
     rig.pass(INTERVAL_MS);
@@ -57,7 +57,7 @@ fn member_ids_differ_between_processes_and_stay_within_one() {
 
 #[test]
 fn a_member_id_that_the_broker_chose_is_taken() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_modern();
@@ -67,7 +67,7 @@ fn a_member_id_that_the_broker_chose_is_taken() {
         heartbeat_interval_ms: 5_000,
         ..Default::default()
     };
-    rig.answer(
+    rig.respond(
         call,
         milena_machines::member::MemberResponse::ConsumerHeartbeat(response),
     );
@@ -76,7 +76,7 @@ fn a_member_id_that_the_broker_chose_is_taken() {
 
 #[test]
 fn later_heartbeats_come_at_the_interval_of_the_broker_and_say_only_what_has_changed() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     rig.pass(INTERVAL_MS - 1);
     rig.expect_no_call();
@@ -87,10 +87,10 @@ fn later_heartbeats_come_at_the_interval_of_the_broker_and_say_only_what_has_cha
         (heartbeat.subscribed_topic_names, heartbeat.topic_partitions),
         (None, None)
     );
-    // Never two at a time.
+    // Never two in flight.
     rig.subscribe(&["t", "u"]);
     rig.expect_no_call();
-    rig.answer_modern(call, 2, None);
+    rig.respond_consumer(call, 2, None);
     let (_, heartbeat) = rig.expect_modern();
     assert_eq!((heartbeat.member_epoch, heartbeat.topic_partitions), (2, None));
     assert_eq!(
@@ -102,7 +102,7 @@ fn later_heartbeats_come_at_the_interval_of_the_broker_and_say_only_what_has_cha
 
 #[test]
 fn a_changed_subscription_does_not_wait_for_the_interval() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     rig.subscribe(&["t", "u"]);
     assert!(rig.expect_modern().1.subscribed_topic_names.is_some());
@@ -111,7 +111,7 @@ fn a_changed_subscription_does_not_wait_for_the_interval() {
 #[test]
 fn after_an_error_everything_is_said_again() {
     for failure in [Some(CallFailure::Disconnected), Some(CallFailure::TimedOut), None] {
-        let mut rig = Rig::modern();
+        let mut rig = Rig::consumer();
         rig.settle_modern(&["t"], &[("t", 0)]);
         rig.pass(INTERVAL_MS);
         let (call, _) = rig.expect_modern();
@@ -131,7 +131,7 @@ fn after_an_error_everything_is_said_again() {
 
 #[test]
 fn a_broker_pattern_goes_to_the_broker() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.member.subscribe(rig.now, Subscription::BrokerPattern("t.*".into()));
     rig.poll();
     let call = rig.expect_call();
@@ -152,7 +152,7 @@ fn a_broker_pattern_goes_to_the_broker() {
 
 #[test]
 fn a_cluster_without_the_protocol_is_an_error_that_says_what_to_do() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_modern();
@@ -165,13 +165,13 @@ fn a_cluster_without_the_protocol_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn whoever_is_fenced_loses_all_and_joins_again_with_the_same_id() {
+fn a_fenced_member_loses_all_and_rejoins_with_the_same_id() {
     for error in [
         ErrorCode::FencedMemberEpoch,
         ErrorCode::UnknownMemberId,
         ErrorCode::GroupIdNotFound,
     ] {
-        let mut rig = Rig::modern();
+        let mut rig = Rig::consumer();
         rig.settle_modern(&["t"], &[("t", 0)]);
         let id = rig.member.identity().member_id;
         rig.pass(INTERVAL_MS);
@@ -203,7 +203,7 @@ fn errors_that_end_a_member() {
         ErrorCode::FencedInstanceId,
         ErrorCode::UnknownServerError,
     ] {
-        let mut rig = Rig::modern();
+        let mut rig = Rig::consumer();
         rig.settle_modern(&["t"], &[("t", 0)]);
         rig.pass(INTERVAL_MS);
         let (call, _) = rig.expect_modern();
@@ -213,7 +213,7 @@ fn errors_that_end_a_member() {
         rig.pass(10 * MAX_POLL_MS);
         rig.expect_no_call();
     }
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_modern();
@@ -239,8 +239,8 @@ fn unreleased_instance_id_is_fatal_for_the_one_that_comes() {
 }
 
 #[test]
-fn a_topic_that_may_not_be_read_is_told_and_the_member_stays() {
-    let mut rig = Rig::modern();
+fn an_unauthorized_topic_is_an_error_and_the_member_stays() {
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     for _ in 0..2 {
         rig.pass(INTERVAL_MS);
@@ -281,7 +281,7 @@ fn too_long_without_a_poll_leaves_and_the_next_poll_hears_of_the_loss() {
 
 #[test]
 fn a_rebalance_cannot_be_enforced() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     rig.member.enforce_rebalance("test");
     assert_eq!(rig.tell(), None);

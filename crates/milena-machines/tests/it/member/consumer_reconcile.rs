@@ -1,16 +1,16 @@
-//! From one assignment of the broker to the next.
+//! Reconciliation with the targets of the broker.
 
 use milena_machines::member::CallFailure;
 use milena_wire::{Uuid, errors::ErrorCode};
 
 use super::rig::*;
 
-/// The next heartbeat is answered with another target.
+/// The next heartbeat response has another target.
 #[track_caller]
 fn aim(rig: &mut Rig, epoch: i32, target: &[(&str, i32)]) {
     rig.pass(5_000);
     let (call, _) = rig.expect_modern();
-    rig.answer_modern(call, epoch, Some(target));
+    rig.respond_consumer(call, epoch, Some(target));
 }
 
 #[track_caller]
@@ -35,16 +35,16 @@ fn expect_acknowledged(rig: &mut Rig, epoch: i32, owned: &[(&str, i32)]) {
     told.sort();
     owned.sort();
     assert_eq!(told, owned);
-    rig.answer_modern(call, epoch, None);
+    rig.respond_consumer(call, epoch, None);
 }
 
 #[test]
-fn the_first_assignment_is_told_even_if_it_is_empty() {
-    let mut rig = Rig::modern();
+fn the_first_assignment_is_an_event_even_if_it_is_empty() {
+    let mut rig = Rig::consumer();
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_modern();
-    rig.answer_modern(call, 1, Some(&[]));
+    rig.respond_consumer(call, 1, Some(&[]));
     assert_eq!(rig.tell(), Some(assigned(&[], &[])));
     expect_acknowledged(&mut rig, 1, &[]);
     assert_eq!(rig.tell(), None);
@@ -52,21 +52,21 @@ fn the_first_assignment_is_told_even_if_it_is_empty() {
 
 #[test]
 fn first_revoked_then_assigned_then_the_broker_hears_of_it() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t", "u"], &[("t", 0), ("t", 1)]);
     aim(&mut rig, 2, &[("t", 1), ("u", 0)]);
-    // Nothing happens without the application, and heartbeats do not tell of what it has not done.
+    // Nothing happens without the application, and heartbeats do not report partitions before it has them.
     rig.pass(5_000);
     let (call, heartbeat) = rig.expect_modern();
     assert_eq!(heartbeat.topic_partitions, None);
-    rig.answer_modern(call, 2, None);
+    rig.respond_consumer(call, 2, None);
     rig.expect_no_call();
     assert_eq!(rig.member.poll_event(), Some(revoked(&[("t", 0)])));
     assert_eq!(rig.member.owned().len(), 2);
     rig.pass(5_000);
     let (call, heartbeat) = rig.expect_modern();
     assert_eq!(heartbeat.topic_partitions, None);
-    rig.answer_modern(call, 2, None);
+    rig.respond_consumer(call, 2, None);
     rig.member.handle_event_done(rig.now);
     rig.expect_no_call();
     assert_eq!(
@@ -82,7 +82,7 @@ fn first_revoked_then_assigned_then_the_broker_hears_of_it() {
 
 #[test]
 fn others_need_not_wait_until_the_application_has_taken_over_what_is_new() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0), ("t", 1)]);
     aim(&mut rig, 2, &[("t", 1), ("t", 2)]);
     assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
@@ -96,11 +96,11 @@ fn others_need_not_wait_until_the_application_has_taken_over_what_is_new() {
 
 #[test]
 fn no_assignment_means_no_change_and_an_empty_one_takes_all() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     rig.pass(5_000);
     let (call, _) = rig.expect_modern();
-    rig.answer_modern(call, 2, None);
+    rig.respond_consumer(call, 2, None);
     assert_eq!(rig.tell(), None);
     aim(&mut rig, 3, &[]);
     assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
@@ -110,17 +110,17 @@ fn no_assignment_means_no_change_and_an_empty_one_takes_all() {
 
 #[test]
 fn the_same_assignment_again_changes_nothing() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     aim(&mut rig, 2, &[("t", 0)]);
     assert_eq!(rig.tell(), None);
     rig.expect_no_call();
 }
 
-/// Found by the simulator: the broker waited for a partition to be let go of until it threw the member out.
+/// Found by the simulator: the broker waited for the revocation of a partition until it fenced the member.
 #[test]
 fn a_target_that_goes_back_to_what_is_owned_is_acknowledged() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     aim(&mut rig, 2, &[("t", 0), ("t", 1)]);
     aim(&mut rig, 2, &[("t", 0)]);
@@ -133,7 +133,7 @@ fn a_target_that_goes_back_to_what_is_owned_is_acknowledged() {
 
 #[test]
 fn topics_without_a_name_wait_and_the_others_do_not() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     aim(&mut rig, 2, &[("t", 1), ("new", 0)]);
     assert_eq!(
@@ -152,7 +152,7 @@ fn topics_without_a_name_wait_and_the_others_do_not() {
 
 #[test]
 fn a_target_of_which_nothing_new_has_a_name_is_acknowledged_once() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     aim(&mut rig, 2, &[("t", 0), ("new", 0)]);
     rig.expect_no_call();
@@ -162,36 +162,36 @@ fn a_target_of_which_nothing_new_has_a_name_is_acknowledged_once() {
     rig.expect_no_call();
 }
 
-/// Found by the simulator: the broker took the heartbeat as a sign that the new partition was let go of.
+/// Found by the simulator: the broker took the heartbeat as the revocation of the new partition.
 #[test]
-fn nothing_new_is_taken_while_the_broker_is_told_what_is_owned_without_it() {
-    let mut rig = Rig::modern();
+fn nothing_new_is_taken_while_a_report_without_it_is_in_flight() {
+    let mut rig = Rig::consumer();
     rig.set_topic("t", 9);
     rig.subscribe(&["t"]);
     rig.poll();
     let (call, _) = rig.expect_modern();
-    rig.answer_modern(call, 1, Some(&[]));
+    rig.respond_consumer(call, 1, Some(&[]));
     rig.pass(5_000);
     let (call, _) = rig.expect_modern();
     assert_eq!(rig.tell(), Some(assigned(&[], &[])));
-    rig.answer_modern(call, 1, Some(&[("t", 0)]));
-    // This tells that nothing is owned.
+    rig.respond_consumer(call, 1, Some(&[("t", 0)]));
+    // This reports that nothing is owned.
     let (call, heartbeat) = rig.expect_modern();
     assert_eq!(heartbeat.topic_partitions.as_deref(), Some(&[][..]));
     assert_eq!(rig.tell(), None);
-    // Nor is it if nobody knows whether the broker has heard it.
+    // Nor is it if the broker may not have seen it.
     rig.fail(call, CallFailure::Disconnected);
     assert_eq!(rig.tell(), None);
     rig.pass(BACKOFF_MS);
     let (call, _) = rig.expect_modern();
     assert_eq!(rig.tell(), None);
-    rig.answer_modern(call, 1, Some(&[("t", 0)]));
+    rig.respond_consumer(call, 1, Some(&[("t", 0)]));
     assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
 }
 
 #[test]
-fn what_is_being_taken_over_counts_as_owned_if_all_must_be_told() {
-    let mut rig = Rig::modern();
+fn partitions_being_taken_are_in_a_full_report() {
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     aim(&mut rig, 2, &[("t", 0), ("t", 1)]);
     rig.pass(5_000);
@@ -200,7 +200,7 @@ fn what_is_being_taken_over_counts_as_owned_if_all_must_be_told() {
         rig.member.poll_event(),
         Some(assigned(&[("t", 1)], &[("t", 0), ("t", 1)]))
     );
-    rig.answer_modern(call, 2, None);
+    rig.respond_consumer(call, 2, None);
     rig.pass(5_000);
     let (call, heartbeat) = rig.expect_modern();
     assert_eq!(heartbeat.topic_partitions, None);
@@ -211,13 +211,13 @@ fn what_is_being_taken_over_counts_as_owned_if_all_must_be_told() {
 
 #[test]
 fn a_topic_that_was_made_anew_is_another_topic() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     let anew = Uuid::from_bytes([9; 16]);
     rig.recreate_topic("t", anew);
     rig.pass(5_000);
     let (call, _) = rig.expect_modern();
-    rig.answer_modern_by_id(call, 2, Some(vec![(anew, 0)]));
+    rig.respond_consumer_by_id(call, 2, Some(vec![(anew, 0)]));
     assert_eq!(rig.tell(), Some(revoked(&[("t", 0)])));
     assert_eq!(rig.tell(), Some(assigned(&[("t", 0)], &[("t", 0)])));
     let (_, heartbeat) = rig.expect_modern();
@@ -227,7 +227,7 @@ fn a_topic_that_was_made_anew_is_another_topic() {
 
 #[test]
 fn a_newer_target_takes_the_place_of_one_that_is_not_reached() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0), ("t", 1)]);
     aim(&mut rig, 2, &[("t", 1), ("t", 2)]);
     assert_eq!(rig.member.poll_event(), Some(revoked(&[("t", 0)])));
@@ -239,8 +239,8 @@ fn a_newer_target_takes_the_place_of_one_that_is_not_reached() {
 }
 
 #[test]
-fn whoever_is_fenced_in_the_middle_loses_what_is_left() {
-    let mut rig = Rig::modern();
+fn a_member_fenced_in_the_middle_loses_the_rest() {
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0), ("t", 1)]);
     aim(&mut rig, 2, &[("t", 1), ("t", 2)]);
     assert_eq!(rig.member.poll_event(), Some(revoked(&[("t", 0)])));
@@ -254,8 +254,8 @@ fn whoever_is_fenced_in_the_middle_loses_what_is_left() {
 }
 
 #[test]
-fn whoever_is_fenced_while_it_takes_over_loses_that_too_and_acknowledges_nothing() {
-    let mut rig = Rig::modern();
+fn a_member_fenced_while_taking_partitions_loses_them_and_acknowledges_nothing() {
+    let mut rig = Rig::consumer();
     rig.settle_modern(&["t"], &[("t", 0)]);
     aim(&mut rig, 2, &[("t", 0), ("t", 1)]);
     assert_eq!(

@@ -72,7 +72,7 @@ fn classic_modes_of_leaving() {
 }
 
 #[test]
-fn modern_modes_of_leaving() {
+fn consumer_modes_of_leaving() {
     for (is_static, how, epoch) in [
         (false, Leave::Default, Some(-1)),
         (false, Leave::Leave, Some(-1)),
@@ -103,8 +103,8 @@ fn modern_modes_of_leaving() {
 }
 
 #[test]
-fn whoever_has_not_joined_has_nothing_to_leave() {
-    for mut rig in [Rig::eager(), Rig::modern()] {
+fn a_member_that_has_not_joined_has_nothing_to_leave() {
+    for mut rig in [Rig::eager(), Rig::consumer()] {
         rig.member.leave(rig.now, Leave::Default);
         assert!(rig.member.is_gone());
         rig.subscribe(&["t"]);
@@ -116,16 +116,16 @@ fn whoever_has_not_joined_has_nothing_to_leave() {
 
 #[test]
 fn a_join_that_may_still_succeed_is_taken_back() {
-    let mut rig = Rig::modern();
+    let mut rig = Rig::consumer();
     rig.subscribe(&["t"]);
     rig.poll();
     let (join, _) = rig.expect_modern();
     rig.member.leave(rig.now, Leave::Default);
     let (leave, request) = rig.expect_modern();
     assert_eq!(request.member_epoch, -1);
-    rig.answer_modern(join, 1, Some(&[("t", 0)]));
+    rig.respond_consumer(join, 1, Some(&[("t", 0)]));
     assert_eq!(rig.tell(), None);
-    rig.answer_modern(leave, -1, None);
+    rig.respond_consumer(leave, -1, None);
     assert!(rig.member.is_gone());
 }
 
@@ -150,13 +150,13 @@ fn leaving_from_inside_a_callback_waits_for_its_end() {
     rig.member.leave(rig.now, Leave::Default);
     rig.expect_no_call();
     rig.member.handle_event_done(rig.now);
-    // It has heard of that: no second time.
+    // The application got that event: no second time.
     assert_eq!(rig.tell(), None);
     rig.expect_leave();
 }
 
 #[test]
-fn errors_that_nobody_heard_of_are_forgotten() {
+fn errors_that_were_not_polled_are_dropped_on_leave() {
     let mut rig = Rig::eager();
     rig.subscribe(&["t"]);
     rig.poll();

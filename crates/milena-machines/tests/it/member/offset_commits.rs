@@ -72,7 +72,7 @@ fn committed_offset(call: &OffsetCall) -> i64 {
     request(call).topics[0].partitions[0].committed_offset
 }
 
-fn answer(codes: &[(i32, ErrorCode)]) -> Result<OffsetResponse, CallFailure> {
+fn response_with(codes: &[(i32, ErrorCode)]) -> Result<OffsetResponse, CallFailure> {
     let partitions = codes
         .iter()
         .map(|(partition_index, error)| OffsetCommitResponsePartition {
@@ -101,12 +101,12 @@ fn done(id: CommitId, results: &[(i32, Result<(), OffsetError>)]) -> OffsetEvent
     }
 }
 
-/// Commits partition 0 once and answers with `error`.
-fn commit_and_answer(mode: CommitMode, error: ErrorCode, then: &Membership) -> (OffsetCalls, CommitId) {
+/// Commits partition 0 once; the response has `error`.
+fn commit_with_response(mode: CommitMode, error: ErrorCode, then: &Membership) -> (OffsetCalls, CommitId) {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 5)]), mode);
     let call = calls.poll_request(0, &member(4)).unwrap();
-    calls.handle_response(0, call.id, answer(&[(0, error)]), then);
+    calls.handle_response(0, call.id, response_with(&[(0, error)]), then);
     (calls, id)
 }
 
@@ -135,7 +135,7 @@ fn a_commit_says_who_commits_what() {
     calls.handle_response(
         0,
         call.id,
-        answer(&[(0, ErrorCode::None), (1, ErrorCode::None)]),
+        response_with(&[(0, ErrorCode::None), (1, ErrorCode::None)]),
         &member(4),
     );
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Ok(())), (1, Ok(()))])));
@@ -143,7 +143,7 @@ fn a_commit_says_who_commits_what() {
 }
 
 #[test]
-fn without_a_subscription_nobody_is_named() {
+fn without_a_subscription_no_member_is_named() {
     let mut calls = calls();
     calls.commit(offsets(&[(0, 5)]), CommitMode::Async);
     let call = calls.poll_request(0, &Membership::Standalone).unwrap();
@@ -164,11 +164,11 @@ fn commits_leave_one_at_a_time_in_the_order_of_the_calls() {
     let call = calls.poll_request(0, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 1);
     assert_eq!(calls.poll_request(0, &member(1)), None);
-    // The first is tried again before the second is sent.
+    // The first is retried before the second is sent.
     calls.handle_response(
         0,
         call.id,
-        answer(&[(0, ErrorCode::CoordinatorLoadInProgress)]),
+        response_with(&[(0, ErrorCode::CoordinatorLoadInProgress)]),
         &member(1),
     );
     assert_eq!(calls.poll_request(0, &member(1)), None);
@@ -176,12 +176,12 @@ fn commits_leave_one_at_a_time_in_the_order_of_the_calls() {
     assert!((80..=120).contains(&retry_at));
     let call = calls.poll_request(retry_at, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 1);
-    calls.handle_response(retry_at, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
+    calls.handle_response(retry_at, call.id, response_with(&[(0, ErrorCode::None)]), &member(1));
     let call = calls.poll_request(retry_at, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 2);
     assert_eq!(calls.poll_event(), Some(done(first, &[(0, Ok(()))])));
     assert_eq!(calls.poll_event(), None);
-    calls.handle_response(retry_at, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
+    calls.handle_response(retry_at, call.id, response_with(&[(0, ErrorCode::None)]), &member(1));
     assert_eq!(calls.poll_request(retry_at, &member(1)), None);
     assert_eq!(calls.poll_event(), Some(done(second, &[(0, Ok(()))])));
     assert_eq!(calls.poll_event(), Some(done(empty, &[])));
@@ -196,7 +196,7 @@ fn an_async_commit_is_never_sent_again() {
         ErrorCode::RequestTimedOut,
     ];
     for error in retriable {
-        let (mut calls, id) = commit_and_answer(CommitMode::Async, error, &member(4));
+        let (mut calls, id) = commit_with_response(CommitMode::Async, error, &member(4));
         let expected = OffsetError::Retriable(CallCause::Error(error));
         assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
         assert_eq!(calls.poll_request(60_000, &member(4)), None);
@@ -208,15 +208,15 @@ fn an_async_commit_is_never_sent_again() {
     assert!(calls.take_coordinator_moved());
     let expected = OffsetError::Retriable(CallCause::NoResponse(CallFailure::Disconnected));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
-    // Nor is one whose epoch was old, although there is a newer one.
-    let (mut calls, id) = commit_and_answer(CommitMode::Async, ErrorCode::StaleMemberEpoch, &member(5));
+    // Nor is one with a stale epoch, although there is a newer one.
+    let (mut calls, id) = commit_with_response(CommitMode::Async, ErrorCode::StaleMemberEpoch, &member(5));
     let expected = OffsetError::Retriable(CallCause::Error(ErrorCode::StaleMemberEpoch));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Err(expected))])));
 }
 
 #[test]
 fn a_sync_commit_is_tried_until_its_deadline() {
-    let (mut calls, id) = commit_and_answer(SYNC, ErrorCode::NotCoordinator, &member(4));
+    let (mut calls, id) = commit_with_response(SYNC, ErrorCode::NotCoordinator, &member(4));
     assert!(calls.take_coordinator_moved());
     assert_eq!(calls.poll_event(), None);
     let mut now = 0;
@@ -238,7 +238,7 @@ fn a_sync_commit_is_tried_until_its_deadline() {
 }
 
 #[test]
-fn a_commit_whose_deadline_passes_keeps_its_place_until_it_is_answered() {
+fn a_commit_over_its_deadline_stays_in_flight_until_its_response() {
     let mut calls = calls();
     let late = calls.commit(offsets(&[(0, 1)]), SYNC);
     calls.commit(offsets(&[(0, 2)]), CommitMode::Async);
@@ -247,7 +247,7 @@ fn a_commit_whose_deadline_passes_keeps_its_place_until_it_is_answered() {
     let expected = OffsetError::TimedOut { last_cause: None };
     assert_eq!(calls.poll_event(), Some(done(late, &[(0, Err(expected))])));
     assert_eq!(calls.poll_request(10_000, &member(1)), None);
-    calls.handle_response(10_001, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
+    calls.handle_response(10_001, call.id, response_with(&[(0, ErrorCode::None)]), &member(1));
     assert_eq!(calls.poll_event(), None);
     let call = calls.poll_request(10_001, &member(1)).unwrap();
     assert_eq!(committed_offset(&call), 2);
@@ -263,12 +263,12 @@ fn only_what_failed_is_sent_again() {
         (1, ErrorCode::UnknownTopicOrPartition),
         (2, ErrorCode::TopicAuthorizationFailed),
     ];
-    calls.handle_response(0, call.id, answer(&codes), &member(1));
+    calls.handle_response(0, call.id, response_with(&codes), &member(1));
     assert_eq!(calls.poll_event(), None);
     let call = calls.poll_request(BACKOFF_MS, &member(1)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
     assert_eq!(committed_offset(&call), 2);
-    calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(1));
+    calls.handle_response(BACKOFF_MS, call.id, response_with(&[(1, ErrorCode::None)]), &member(1));
     let refused = Err(OffsetError::Refused(ErrorCode::TopicAuthorizationFailed));
     assert_eq!(
         calls.poll_event(),
@@ -278,12 +278,12 @@ fn only_what_failed_is_sent_again() {
 
 #[test]
 fn a_stale_epoch_is_tried_at_once_with_a_newer_one_and_has_failed_without() {
-    let (mut calls, _) = commit_and_answer(SYNC, ErrorCode::StaleMemberEpoch, &member(5));
+    let (mut calls, _) = commit_with_response(SYNC, ErrorCode::StaleMemberEpoch, &member(5));
     assert_eq!(calls.poll_event(), None);
     let call = calls.poll_request(0, &member(5)).unwrap();
     assert_eq!(request(&call).generation_id_or_member_epoch, 5);
     for then in [member(4), Membership::NotMember] {
-        let (mut calls, id) = commit_and_answer(SYNC, ErrorCode::StaleMemberEpoch, &then);
+        let (mut calls, id) = commit_with_response(SYNC, ErrorCode::StaleMemberEpoch, &then);
         assert_eq!(
             calls.poll_event(),
             Some(done(id, &[(0, Err(OffsetError::CommitFailed))]))
@@ -295,12 +295,12 @@ fn a_stale_epoch_is_tried_at_once_with_a_newer_one_and_has_failed_without() {
 fn a_last_commit_does_not_wait_for_a_topic_that_is_gone() {
     let last = CommitMode::Last { deadline_ms: 10_000 };
     for error in [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId] {
-        let (mut calls, id) = commit_and_answer(last, error, &member(4));
+        let (mut calls, id) = commit_with_response(last, error, &member(4));
         let refused = Err(OffsetError::Refused(error));
         assert_eq!(calls.poll_event(), Some(done(id, &[(0, refused)])));
     }
-    // All else is as with any that is waited for.
-    let (mut calls, id) = commit_and_answer(last, ErrorCode::CoordinatorLoadInProgress, &member(4));
+    // Otherwise it is like any synchronous commit.
+    let (mut calls, id) = commit_with_response(last, ErrorCode::CoordinatorLoadInProgress, &member(4));
     assert!(calls.poll_request(BACKOFF_MS, &member(4)).is_some());
     calls.handle_timeout(10_000);
     let last_cause = Some(CallCause::Error(ErrorCode::CoordinatorLoadInProgress));
@@ -310,13 +310,13 @@ fn a_last_commit_does_not_wait_for_a_topic_that_is_gone() {
 
 #[test]
 fn a_retry_is_made_in_the_newest_name() {
-    let (mut calls, _) = commit_and_answer(SYNC, ErrorCode::CoordinatorLoadInProgress, &member(4));
+    let (mut calls, _) = commit_with_response(SYNC, ErrorCode::CoordinatorLoadInProgress, &member(4));
     let call = calls.poll_request(BACKOFF_MS, &member(9)).unwrap();
     assert_eq!(request(&call).generation_id_or_member_epoch, 9);
 }
 
 #[test]
-fn a_rebalance_and_being_thrown_out_are_told_apart() {
+fn a_rebalance_and_a_lost_membership_have_different_errors() {
     let failed = OffsetError::CommitFailed;
     let rebalancing = OffsetError::RebalanceInProgress;
     for (error, then, expected) in [
@@ -328,8 +328,8 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
         (ErrorCode::FencedInstanceId, member(4), OffsetError::FencedInstance),
         (ErrorCode::FencedInstanceId, Membership::Rebalancing, rebalancing),
     ] {
-        let (mut calls, id) = commit_and_answer(SYNC, error, &then);
-        // The member hears of it first.
+        let (mut calls, id) = commit_with_response(SYNC, error, &then);
+        // The member gets the error first.
         let sent = identity(4);
         assert_eq!(calls.poll_event(), Some(OffsetEvent::MemberRefused { sent, error }));
         assert_eq!(
@@ -346,7 +346,7 @@ fn a_rebalance_and_being_thrown_out_are_told_apart() {
     }
 }
 
-/// Found by the simulator: the commit came in the name of the new epoch, and overwrote that of the new owner.
+/// Found by the simulator: the commit came with the new epoch, and overwrote that of the new owner.
 #[test]
 fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
     let mut calls = calls();
@@ -354,31 +354,31 @@ fn what_is_released_while_a_commit_waits_is_not_committed_any_more() {
     let waiting = calls.commit(offsets(&[(0, 2), (1, 2)]), CommitMode::Async);
     let call = calls.poll_request(0, &member(1)).unwrap();
     calls.handle_released(&[TopicPartition::new("t", 0)]);
-    // What is under way is not sent again for it.
+    // The one in flight is not sent again.
     calls.handle_response(0, call.id, Err(CallFailure::Disconnected), &member(2));
     let call = calls.poll_request(BACKOFF_MS, &member(2)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
-    calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
+    calls.handle_response(BACKOFF_MS, call.id, response_with(&[(1, ErrorCode::None)]), &member(2));
     let failed = Err(OffsetError::CommitFailed);
     assert_eq!(calls.poll_event(), Some(done(first, &[(0, failed), (1, Ok(()))])));
     let call = calls.poll_request(BACKOFF_MS, &member(2)).unwrap();
     assert_eq!(request(&call).topics[0].partitions.len(), 1);
-    calls.handle_response(BACKOFF_MS, call.id, answer(&[(1, ErrorCode::None)]), &member(2));
+    calls.handle_response(BACKOFF_MS, call.id, response_with(&[(1, ErrorCode::None)]), &member(2));
     assert_eq!(calls.poll_event(), Some(done(waiting, &[(0, failed), (1, Ok(()))])));
-    // What is committed afterwards is the application's own decision.
+    // A later commit is the application's own decision.
     calls.commit(offsets(&[(0, 3)]), CommitMode::Async);
     assert!(calls.poll_request(BACKOFF_MS, &member(2)).is_some());
 }
 
 #[test]
-fn what_the_answer_forgets_has_failed() {
+fn partitions_missing_in_the_response_have_failed() {
     let mut calls = calls();
     let id = calls.commit(offsets(&[(0, 1), (1, 2)]), SYNC);
     let call = calls.poll_request(0, &member(1)).unwrap();
     calls.handle_response(
         0,
         call.id,
-        answer(&[(0, ErrorCode::None), (7, ErrorCode::None)]),
+        response_with(&[(0, ErrorCode::None), (7, ErrorCode::None)]),
         &member(1),
     );
     let forgotten = Err(OffsetError::Refused(ErrorCode::UnknownServerError));
@@ -397,15 +397,15 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
         (call.max_version, request(&call).topics[0].topic_id),
         (10, topic_id("t"))
     );
-    // An answer of that version has ids and no names.
-    let Ok(OffsetResponse::Commit(mut response)) = answer(&[(0, ErrorCode::UnknownTopicId)]) else {
+    // A response of that version has ids and no names.
+    let Ok(OffsetResponse::Commit(mut response)) = response_with(&[(0, ErrorCode::UnknownTopicId)]) else {
         unreachable!()
     };
     (response.topics[0].name, response.topics[0].topic_id) = ("".into(), topic_id("t"));
     calls.handle_response(0, call.id, Ok(OffsetResponse::Commit(response)), &member(1));
     assert!(calls.take_metadata_outdated());
     let call = calls.poll_request(BACKOFF_MS, &member(1)).unwrap();
-    calls.handle_response(0, call.id, answer(&[(0, ErrorCode::None)]), &member(1));
+    calls.handle_response(0, call.id, response_with(&[(0, ErrorCode::None)]), &member(1));
     assert_eq!(calls.poll_event(), Some(done(id, &[(0, Ok(()))])));
 
     metadata.insert("t".into(), None, TopicLayout::without_racks(1));
@@ -418,7 +418,7 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
     );
 }
 
-/// A topic that was deleted and made anew has the name of the old one, and none of its records.
+/// A topic that was deleted and created again has the name of the old one, and none of its records.
 #[test]
 fn a_commit_is_for_the_topic_that_was_read_not_for_its_successor() {
     let metadata = |id: Option<Uuid>| {

@@ -1,4 +1,4 @@
-//! Fetching what is committed.
+//! Fetches of committed offsets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,7 +69,7 @@ fn asked(call: &OffsetCall) -> Vec<i32> {
 }
 
 /// Group error, then partition, offset and error.
-fn answer(error: ErrorCode, partitions: &[(i32, i64, ErrorCode)]) -> Result<OffsetResponse, CallFailure> {
+fn response_with(error: ErrorCode, partitions: &[(i32, i64, ErrorCode)]) -> Result<OffsetResponse, CallFailure> {
     let partitions = partitions
         .iter()
         .map(|(partition_index, offset, error)| OffsetFetchResponsePartitions {
@@ -124,7 +124,7 @@ fn offsets_are_fetched_or_there_are_none() {
     assert!(request(&call).require_stable);
     assert_eq!(calls.poll_request(0, &member(1, false)), None);
     let codes = [(0, 7, ErrorCode::None), (1, -1, ErrorCode::None)];
-    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &member(1, false));
+    calls.handle_response(0, call.id, response_with(ErrorCode::None, &codes), &member(1, false));
     assert_eq!(
         calls.poll_event(),
         Some(done(id, vec![(0, committed(7)), (1, Ok(None))]))
@@ -155,7 +155,12 @@ fn unstable_offsets_are_asked_for_again_and_the_others_are_not() {
     let id = calls.fetch(places(&[0, 1]), 10_000);
     let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     let codes = [(0, 7, ErrorCode::None), (1, -1, ErrorCode::UnstableOffsetCommit)];
-    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &Membership::Standalone);
+    calls.handle_response(
+        0,
+        call.id,
+        response_with(ErrorCode::None, &codes),
+        &Membership::Standalone,
+    );
     assert_eq!(calls.poll_event(), None);
     let retry_at = calls.poll_timeout().unwrap();
     assert_eq!(calls.poll_request(retry_at - 1, &Membership::Standalone), None);
@@ -164,7 +169,7 @@ fn unstable_offsets_are_asked_for_again_and_the_others_are_not() {
     calls.handle_response(
         retry_at,
         call.id,
-        answer(ErrorCode::None, &[(1, 8, ErrorCode::None)]),
+        response_with(ErrorCode::None, &[(1, 8, ErrorCode::None)]),
         &Membership::Standalone,
     );
     assert_eq!(
@@ -184,7 +189,7 @@ fn what_passes_is_tried_until_the_deadline() {
         let mut calls = calls();
         let id = calls.fetch(places(&[0]), 10_000);
         let call = calls.poll_request(0, &member(1, true)).unwrap();
-        calls.handle_response(0, call.id, answer(error, &[]), &member(1, true));
+        calls.handle_response(0, call.id, response_with(error, &[]), &member(1, true));
         assert_eq!(calls.take_coordinator_moved(), error == ErrorCode::NotCoordinator);
         assert_eq!(calls.poll_event(), None);
         let call = calls.poll_request(BACKOFF_MS, &member(2, true)).unwrap();
@@ -198,7 +203,7 @@ fn what_passes_is_tried_until_the_deadline() {
         calls.handle_response(
             10_001,
             call.id,
-            answer(ErrorCode::None, &[(0, 1, ErrorCode::None)]),
+            response_with(ErrorCode::None, &[(0, 1, ErrorCode::None)]),
             &Membership::NotMember,
         );
         assert_eq!(calls.poll_event(), None);
@@ -211,7 +216,12 @@ fn what_does_not_pass_is_an_error_of_its_partition_or_of_all() {
     let id = calls.fetch(places(&[0, 1]), 10_000);
     let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     let codes = [(0, 7, ErrorCode::None), (1, -1, ErrorCode::TopicAuthorizationFailed)];
-    calls.handle_response(0, call.id, answer(ErrorCode::None, &codes), &Membership::Standalone);
+    calls.handle_response(
+        0,
+        call.id,
+        response_with(ErrorCode::None, &codes),
+        &Membership::Standalone,
+    );
     let refused = |error| Err(OffsetError::Refused(error));
     let expected = vec![(0, committed(7)), (1, refused(ErrorCode::TopicAuthorizationFailed))];
     assert_eq!(calls.poll_event(), Some(done(id, expected)));
@@ -220,7 +230,7 @@ fn what_does_not_pass_is_an_error_of_its_partition_or_of_all() {
     calls.handle_response(
         0,
         call.id,
-        answer(ErrorCode::GroupAuthorizationFailed, &[]),
+        response_with(ErrorCode::GroupAuthorizationFailed, &[]),
         &Membership::Standalone,
     );
     assert_eq!(
@@ -243,7 +253,7 @@ fn what_does_not_pass_is_an_error_of_its_partition_or_of_all() {
 }
 
 #[test]
-fn many_fetches_are_under_way_at_a_time_and_a_forgotten_one_is_not_told() {
+fn many_fetches_are_in_flight_and_a_dropped_one_has_no_event() {
     let mut calls = calls();
     let first = calls.fetch(places(&[0]), 10_000);
     let second = calls.fetch(places(&[1]), 10_000);
@@ -254,13 +264,13 @@ fn many_fetches_are_under_way_at_a_time_and_a_forgotten_one_is_not_told() {
     calls.handle_response(
         0,
         two.id,
-        answer(ErrorCode::None, &[(1, 8, ErrorCode::None)]),
+        response_with(ErrorCode::None, &[(1, 8, ErrorCode::None)]),
         &Membership::Standalone,
     );
     calls.handle_response(
         0,
         one.id,
-        answer(ErrorCode::None, &[(0, 7, ErrorCode::None)]),
+        response_with(ErrorCode::None, &[(0, 7, ErrorCode::None)]),
         &Membership::Standalone,
     );
     assert_eq!(calls.poll_event(), Some(done(second, vec![(1, committed(8))])));
@@ -310,7 +320,7 @@ fn the_newest_version_needs_the_ids_of_all_topics() {
     let id = calls.fetch(places(&[0]), 10_000);
     let call = calls.poll_request(0, &Membership::Standalone).unwrap();
     assert_eq!(call.max_version, 10);
-    let Ok(OffsetResponse::Fetch(mut response)) = answer(ErrorCode::None, &[(0, 7, ErrorCode::None)]) else {
+    let Ok(OffsetResponse::Fetch(mut response)) = response_with(ErrorCode::None, &[(0, 7, ErrorCode::None)]) else {
         unreachable!()
     };
     let topic = &mut response.groups[0].topics[0];

@@ -31,10 +31,10 @@ use milena_wire::{
 pub(super) const MAX_POLL_MS: i64 = 300_000;
 pub(super) const SESSION_MS: i64 = 45_000;
 pub(super) const HEARTBEAT_MS: i64 = 3_000;
-/// Longer than any wait between two tries.
+/// Longer than any backoff.
 pub(super) const BACKOFF_MS: i64 = 1_000;
 
-/// Gives all partitions of a topic to the first member that wants it.
+/// Gives all partitions of a topic to the first subscriber.
 #[derive(Debug)]
 pub(super) struct Greedy {
     pub(super) name: &'static str,
@@ -71,7 +71,7 @@ impl Assignor for Greedy {
         all
     }
 
-    /// So that a test sees that it was called.
+    /// Lets a test see that it was called.
     fn on_assignment(&mut self, assignment: &MemberAssignment, generation: i32) {
         let text = format!("{} in {generation}", assignment.partitions.len());
         self.user_data = Some(Bytes::from(text));
@@ -147,7 +147,7 @@ impl Rig {
         })
     }
 
-    pub(super) fn modern() -> Self {
+    pub(super) fn consumer() -> Self {
         Self::new(config(GroupProtocol::Consumer { remote_assignor: None }))
     }
 
@@ -159,7 +159,7 @@ impl Rig {
         self.member.handle_poll(self.now);
     }
 
-    /// Sends what is to be sent, and checks that the machine does not want to be woken for what it could do now.
+    /// Takes all requests, and checks that the machine does not ask for a wake-up for something that it could do now.
     fn drive(&mut self) {
         while let Some(call) = self.member.poll_request(self.now) {
             self.sent.push_back(call);
@@ -244,7 +244,7 @@ impl Rig {
         }
     }
 
-    pub(super) fn answer(&mut self, call: CallId, response: MemberResponse) {
+    pub(super) fn respond(&mut self, call: CallId, response: MemberResponse) {
         self.member.handle_response(self.now, call, Ok(response));
     }
 
@@ -257,7 +257,7 @@ impl Rig {
             error_code: error.code(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Join(response));
+        self.respond(call, MemberResponse::Join(response));
     }
 
     pub(super) fn refuse_sync(&mut self, call: CallId, error: ErrorCode) {
@@ -265,18 +265,18 @@ impl Rig {
             error_code: error.code(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Sync(response));
+        self.respond(call, MemberResponse::Sync(response));
     }
 
-    pub(super) fn answer_heartbeat(&mut self, call: CallId, error: ErrorCode) {
+    pub(super) fn respond_heartbeat(&mut self, call: CallId, error: ErrorCode) {
         let response = HeartbeatResponse {
             error_code: error.code(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Heartbeat(response));
+        self.respond(call, MemberResponse::Heartbeat(response));
     }
 
-    pub(super) fn answer_join(&mut self, call: CallId, generation: i32, leader: &str) {
+    pub(super) fn respond_join(&mut self, call: CallId, generation: i32, leader: &str) {
         let response = JoinGroupResponse {
             generation_id: generation,
             protocol_type: Some("consumer".into()),
@@ -285,10 +285,10 @@ impl Rig {
             member_id: "me".into(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Join(response));
+        self.respond(call, MemberResponse::Join(response));
     }
 
-    pub(super) fn answer_sync(&mut self, call: CallId, partitions: &[(&str, i32)]) {
+    pub(super) fn respond_sync(&mut self, call: CallId, partitions: &[(&str, i32)]) {
         let assignment = MemberAssignment {
             partitions: places(partitions),
             user_data: None,
@@ -299,20 +299,20 @@ impl Rig {
             assignment: encode_assignment(&assignment).unwrap(),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::Sync(response));
+        self.respond(call, MemberResponse::Sync(response));
     }
 
-    /// Goes through a rebalance as a follower. Before it nothing is to be told.
+    /// Goes through a rebalance as a follower. There are no events before it.
     #[track_caller]
     pub(super) fn rebalance(&mut self, generation: i32, partitions: &[(&str, i32)]) -> JoinGroupRequest {
         let (call, request) = self.expect_join();
-        self.answer_join(call, generation, "other");
+        self.respond_join(call, generation, "other");
         let (call, _) = self.expect_sync();
-        self.answer_sync(call, partitions);
+        self.respond_sync(call, partitions);
         request
     }
 
-    /// A member that is in generation 1 and has `partitions`.
+    /// A member in generation 1 with `partitions`.
     #[track_caller]
     pub(super) fn settle(&mut self, topics: &[&str], partitions: &[(&str, i32)]) {
         self.subscribe(topics);
@@ -322,7 +322,7 @@ impl Rig {
         assert_eq!(self.tell(), None);
     }
 
-    /// Tells the application the next event.
+    /// Hands the next event to the application.
     pub(super) fn tell(&mut self) -> Option<MemberEvent> {
         let event = self.member.poll_event()?;
         assert_eq!(self.member.poll_event(), None, "there are two events at a time");
@@ -336,12 +336,12 @@ impl Rig {
         self.member.handle_timeout(self.now);
     }
 
-    /// Lets the next heartbeat be answered with `error`.
+    /// Replies to the next heartbeat with `error`.
     #[track_caller]
     pub(super) fn heartbeat(&mut self, error: ErrorCode) {
         self.pass(HEARTBEAT_MS);
         let (call, _) = self.expect_heartbeat();
-        self.answer_heartbeat(call, error);
+        self.respond_heartbeat(call, error);
     }
 
     pub(super) fn set_topic(&mut self, name: &str, partitions: usize) {
@@ -354,7 +354,7 @@ impl Rig {
         self.member.handle_metadata(self.now, metadata);
     }
 
-    /// Makes a topic anew, with another id.
+    /// Creates a topic again, with another id.
     pub(super) fn recreate_topic(&mut self, name: &str, id: Uuid) {
         self.metadata
             .insert(name.into(), Some(id), TopicLayout::without_racks(9));
@@ -362,15 +362,15 @@ impl Rig {
         self.member.handle_metadata(self.now, metadata);
     }
 
-    pub(super) fn answer_modern(&mut self, call: CallId, epoch: i32, target: Option<&[(&str, i32)]>) {
+    pub(super) fn respond_consumer(&mut self, call: CallId, epoch: i32, target: Option<&[(&str, i32)]>) {
         let target = target.map(|target| {
             let topics = target.iter().map(|(topic, partition)| (topic_id(topic), *partition));
             topics.collect::<Vec<_>>()
         });
-        self.answer_modern_by_id(call, epoch, target);
+        self.respond_consumer_by_id(call, epoch, target);
     }
 
-    pub(super) fn answer_modern_by_id(&mut self, call: CallId, epoch: i32, target: Option<Vec<(Uuid, i32)>>) {
+    pub(super) fn respond_consumer_by_id(&mut self, call: CallId, epoch: i32, target: Option<Vec<(Uuid, i32)>>) {
         let assignment = target.map(|target| Assignment {
             topic_partitions: target
                 .into_iter()
@@ -388,7 +388,7 @@ impl Rig {
             assignment,
             ..Default::default()
         };
-        self.answer(call, MemberResponse::ConsumerHeartbeat(response));
+        self.respond(call, MemberResponse::ConsumerHeartbeat(response));
     }
 
     pub(super) fn refuse_modern(&mut self, call: CallId, error: ErrorCode) {
@@ -397,10 +397,10 @@ impl Rig {
             error_message: Some("because".into()),
             ..Default::default()
         };
-        self.answer(call, MemberResponse::ConsumerHeartbeat(response));
+        self.respond(call, MemberResponse::ConsumerHeartbeat(response));
     }
 
-    /// A member of the consumer protocol in epoch 1 that has `partitions`, all acknowledged.
+    /// A member of the consumer protocol in epoch 1 with `partitions`, all acknowledged.
     #[track_caller]
     pub(super) fn settle_modern(&mut self, topics: &[&str], partitions: &[(&str, i32)]) {
         for topic in topics {
@@ -409,10 +409,10 @@ impl Rig {
         self.subscribe(topics);
         self.poll();
         let (call, _) = self.expect_modern();
-        self.answer_modern(call, 1, Some(partitions));
+        self.respond_consumer(call, 1, Some(partitions));
         assert_eq!(self.tell(), Some(assigned(partitions, partitions)));
         let (call, _) = self.expect_modern();
-        self.answer_modern(call, 1, None);
+        self.respond_consumer(call, 1, None);
         self.expect_no_call();
     }
 }

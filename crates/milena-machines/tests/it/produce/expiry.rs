@@ -1,8 +1,8 @@
-//! Batches that take too long.
+//! Batches over their delivery timeout.
 
 use milena_machines::{
     member::{CallCause, CallFailure},
-    produce::{BatchCause, Fate, SenderConfig},
+    produce::{BatchCause, SenderConfig, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
@@ -16,7 +16,7 @@ fn a_batch_that_never_left_is_not_written() {
     let batch = rig.push(slot, 1);
     assert_eq!(rig.sender.poll_timeout(), Some(rig.now + DELIVERY_MS));
     rig.pass(DELIVERY_MS);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::NotWritten))]);
     assert!(!rig.sender.has_batches());
     rig.assert_producer(PRODUCER_ID, 0);
     assert_eq!(rig.sender.poll_timeout(), None);
@@ -29,7 +29,7 @@ fn a_batch_in_flight_may_be_written() {
     let batch = rig.push(slot, 1);
     let call = rig.produce();
     rig.pass(DELIVERY_MS);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::MayBeWritten))]);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::MayBeWritten))]);
     rig.ack(&call, 0);
     assert_eq!(rig.outcomes(), []);
 }
@@ -43,20 +43,20 @@ fn a_batch_that_was_surely_refused_is_not_written() {
     rig.refuse(&call, ErrorCode::NotEnoughReplicas);
     rig.pass(DELIVERY_MS);
     let errors = rig.errors();
-    assert_eq!(errors[0].fate, Fate::NotWritten);
+    assert_eq!(errors[0].status, WriteStatus::NotWritten);
     let last_cause = Some(CallCause::Error(ErrorCode::NotEnoughReplicas));
     assert_eq!(errors[0].cause, BatchCause::TimedOut { last_cause });
 }
 
 #[test]
-fn a_batch_without_an_answer_may_be_written() {
+fn a_batch_without_a_response_may_be_written() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     rig.push(slot, 1);
     let call = rig.produce();
     rig.fail(&call, CallFailure::TimedOut);
     rig.pass(DELIVERY_MS);
-    assert_eq!(rig.errors()[0].fate, Fate::MayBeWritten);
+    assert_eq!(rig.errors()[0].status, WriteStatus::MayBeWritten);
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn a_batch_that_found_no_connection_is_not_written() {
     let call = rig.produce();
     rig.fail(&call, CallFailure::NotSent);
     rig.pass(DELIVERY_MS);
-    assert_eq!(rig.errors()[0].fate, Fate::NotWritten);
+    assert_eq!(rig.errors()[0].status, WriteStatus::NotWritten);
 }
 
-/// A sender with a batch of two records that expired in doubt, and another behind it that has left.
+/// A sender with a batch of two records that expired in doubt, and another behind it that was sent.
 fn unresolved() -> (
     Rig,
     milena_machines::produce::Slot,
@@ -88,7 +88,7 @@ fn unresolved() -> (
     let behind = rig.produce();
     rig.pass(DELIVERY_MS / 2);
     let outcomes = rig.outcomes();
-    assert_eq!(outcomes[1].1, Err(Fate::MayBeWritten));
+    assert_eq!(outcomes[1].1, Err(WriteStatus::MayBeWritten));
     (rig, slot, [expiring, behind])
 }
 
@@ -107,7 +107,7 @@ fn while_the_fate_of_a_batch_is_unknown_no_other_gets_numbers() {
 }
 
 #[test]
-fn a_late_answer_tells_the_fate_too() {
+fn a_late_response_settles_the_gap_too() {
     let (mut rig, slot, [expiring, _behind]) = unresolved();
     let next = rig.push(slot, 1);
     rig.nothing_to_produce();
@@ -122,7 +122,7 @@ fn if_the_next_batch_does_not_fit_the_lost_one_was_not_written() {
     rig.lose(&expiring);
     rig.refuse(&behind, ErrorCode::OutOfOrderSequenceNumber);
     rig.wait();
-    // It was judged while the other was under way. Now it is the first.
+    // It was checked while the other was in flight. Now it is the first.
     let again = rig.produce();
     assert_eq!(again.batches[0].stamp, stamp(0, 3));
     rig.refuse(&again, ErrorCode::OutOfOrderSequenceNumber);
@@ -135,7 +135,7 @@ fn if_the_next_batch_does_not_fit_the_lost_one_was_not_written() {
 }
 
 #[test]
-fn if_nothing_is_behind_the_next_epoch_comes_once_nothing_is_under_way() {
+fn if_nothing_is_behind_the_next_epoch_comes_once_nothing_is_in_flight() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     rig.push(slot, 2);
@@ -159,7 +159,7 @@ fn without_idempotence_an_expired_batch_is_just_gone() {
     let first = rig.push(slot, 1);
     let call = rig.produce();
     rig.pass(DELIVERY_MS);
-    assert_eq!(rig.outcomes(), [(first, Err(Fate::MayBeWritten))]);
+    assert_eq!(rig.outcomes(), [(first, Err(WriteStatus::MayBeWritten))]);
     let second = rig.push(slot, 1);
     rig.produce_only(second);
     rig.lose(&call);
@@ -176,5 +176,8 @@ fn the_parts_of_a_batch_expire_when_it_would_have() {
     let parts = [rig.new_batch(1), rig.new_batch(1)];
     rig.sender.push_split(rig.now, slot, large, &parts);
     assert_eq!(rig.sender.poll_timeout(), None);
-    assert_eq!(rig.outcomes(), parts.map(|part| (part.id, Err(Fate::NotWritten))));
+    assert_eq!(
+        rig.outcomes(),
+        parts.map(|part| (part.id, Err(WriteStatus::NotWritten)))
+    );
 }

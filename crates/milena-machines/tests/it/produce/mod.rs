@@ -1,10 +1,10 @@
 //! The producer's side.
 
-mod answers;
 mod expiry;
-mod numbers;
 mod order;
+mod responses;
 mod rig;
+mod sequences;
 mod transaction_errors;
 mod transaction_v1;
 mod transaction_v2;

@@ -3,13 +3,13 @@
 use milena_machines::{
     Random, TopicPartition,
     member::CallFailure,
-    produce::{BatchId, Fate, ProduceCall, SenderConfig, SenderEvent, Stamp},
+    produce::{BatchId, ProduceCall, SenderConfig, SenderEvent, Stamp, WriteStatus},
 };
 use milena_wire::errors::ErrorCode;
 
 use super::rig::{BATCH_BYTES, LEADER, Rig, config, stamp};
 
-/// A partition as a broker keeps it, as far as order and numbers go.
+/// A partition as a broker keeps it, as far as order and sequence numbers go.
 #[derive(Default)]
 struct Log {
     epoch: i16,
@@ -42,7 +42,7 @@ impl Log {
     }
 }
 
-/// Random histories: answers are lost before or after the log has seen the batch, leaders change, requests fail.
+/// Random histories: responses are lost before or after the append, leaders change, requests fail.
 #[test]
 fn order_is_kept_through_losses_and_leader_changes_with_any_number_in_flight() {
     for seed in 0..2_000_u64 {
@@ -72,7 +72,7 @@ fn order_is_kept_through_losses_and_leader_changes_with_any_number_in_flight() {
             calls.extend(std::iter::from_fn(|| rig.sender.poll_produce_request(rig.now)));
             assert!(calls.len() <= max_in_flight);
             if !calls.is_empty() && random.below(2) == 0 {
-                // A connection keeps the order; when it breaks, all behind is lost too.
+                // A connection keeps the order; when it breaks, all requests behind are lost too.
                 if random.below(4) == 0 {
                     let arrived = random.below(calls.len() as u64 + 1) as usize;
                     for (place, call) in calls.drain(..).enumerate() {
@@ -125,7 +125,7 @@ fn a_repeated_batch_goes_before_newer_ones() {
     rig.lose(&calls[1]);
     rig.nothing_to_produce();
     rig.wait();
-    // Those that have left go one after the other, and before what has not.
+    // Batches that were sent go one after the other, and before those that were not.
     let again = rig.produce_only(second);
     assert_eq!(again.batches[0].stamp, stamp(0, 1));
     rig.nothing_to_produce();
@@ -137,7 +137,7 @@ fn a_repeated_batch_goes_before_newer_ones() {
 }
 
 #[test]
-fn a_batch_waits_until_what_is_under_way_to_the_old_leader_is_back() {
+fn a_batch_waits_for_requests_in_flight_to_the_old_leader() {
     let mut rig = Rig::new();
     let slot = rig.slot(0);
     let first = rig.push(slot, 1);
@@ -207,7 +207,7 @@ fn without_acknowledgements_a_batch_is_done_when_it_has_left() {
     rig.fail(&calls[1], CallFailure::NotSent);
     assert_eq!(rig.outcomes(), [(first, Ok(None))]);
     rig.pass(super::rig::DELIVERY_MS);
-    assert_eq!(rig.outcomes(), [(second, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(second, Err(WriteStatus::NotWritten))]);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_node_has_at_most_so_many_requests_and_a_request_so_many_bytes() {
     );
     assert!(!rig.sender.wants_batch(slots[4]));
     rig.nothing_to_produce();
-    // Those that have had their turn come last.
+    // Those that were served come last.
     rig.ack(&first, 0);
     let again = rig.push(slots[0], 1);
     assert_eq!(ids(&rig.produce()), [batches[4], again]);
@@ -269,7 +269,7 @@ fn an_open_batch_is_wanted_only_if_it_would_leave_at_once() {
     let mut rig = Rig::with(config());
     let slot = rig.slot(0);
     assert!(!rig.sender.wants_batch(slot), "who writes is not known yet");
-    rig.answer_init(super::rig::PRODUCER_ID, 0);
+    rig.respond_init(super::rig::PRODUCER_ID, 0);
     assert!(rig.sender.wants_batch(slot));
     let first = rig.push(slot, 1);
     assert!(!rig.sender.wants_batch(slot), "another is before it");

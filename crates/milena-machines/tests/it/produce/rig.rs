@@ -1,12 +1,12 @@
-//! A sender, and what a driver and a cluster do to it.
+//! A sender, with a driver and a cluster.
 
 use milena_machines::{
     TopicPartition,
     member::{CallFailure, GroupMetadata, OffsetAndMetadata},
     produce::{
-        BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, Fate, NewBatch, OperationId, ProduceCall,
+        BatchError, BatchId, ControlCall, ControlRequest, ControlResponse, NewBatch, OperationId, ProduceCall,
         ProducePartitionResponse, Sender, SenderConfig, SenderEvent, Slot, Stamp, Target, TransactionConfig,
-        TransactionError,
+        TransactionError, WriteStatus,
     },
     transaction::ProducerEpoch,
 };
@@ -67,14 +67,14 @@ impl Rig {
         }
     }
 
-    /// An idempotent sender that knows who it is.
+    /// An idempotent sender with a producer id.
     pub(super) fn new() -> Self {
         Self::with_epoch(config(), 0)
     }
 
     pub(super) fn with_epoch(config: SenderConfig, epoch: i16) -> Self {
         let mut rig = Self::with(config);
-        rig.answer_init(PRODUCER_ID, epoch);
+        rig.respond_init(PRODUCER_ID, epoch);
         rig
     }
 
@@ -89,7 +89,7 @@ impl Rig {
         let mut rig = Self::with(transactional());
         rig.sender.handle_features(version);
         let init = rig.sender.init_transactions(rig.now).unwrap();
-        rig.answer_init(PRODUCER_ID, 0);
+        rig.respond_init(PRODUCER_ID, 0);
         assert_eq!(rig.events(), [done(init)]);
         rig
     }
@@ -127,7 +127,7 @@ impl Rig {
         assert_eq!(self.sender.poll_produce_request(self.now), None);
     }
 
-    /// Takes a request that has this batch and no other.
+    /// Takes a request with this batch and no other.
     #[track_caller]
     pub(super) fn produce_only(&mut self, batch: BatchId) -> ProduceCall {
         let call = self.produce();
@@ -137,14 +137,14 @@ impl Rig {
     }
 
     pub(super) fn ack(&mut self, call: &ProduceCall, base_offset: i64) {
-        self.answer(call, ErrorCode::None, base_offset, -1);
+        self.respond(call, ErrorCode::None, base_offset, -1);
     }
 
     pub(super) fn refuse(&mut self, call: &ProduceCall, error: ErrorCode) {
-        self.answer(call, error, -1, -1);
+        self.respond(call, error, -1, -1);
     }
 
-    pub(super) fn answer(&mut self, call: &ProduceCall, error: ErrorCode, base_offset: i64, log_start_offset: i64) {
+    pub(super) fn respond(&mut self, call: &ProduceCall, error: ErrorCode, base_offset: i64, log_start_offset: i64) {
         let produced = call.batches.iter().map(|sent| ProducePartitionResponse {
             slot: sent.slot,
             error,
@@ -178,11 +178,11 @@ impl Rig {
         std::iter::from_fn(|| self.sender.poll_event()).collect()
     }
 
-    /// What became of batches, without the rest.
-    pub(super) fn outcomes(&mut self) -> Vec<(BatchId, Result<Option<i64>, Fate>)> {
+    /// The results of batches, without the rest.
+    pub(super) fn outcomes(&mut self) -> Vec<(BatchId, Result<Option<i64>, WriteStatus>)> {
         let outcome = |event| match event {
             SenderEvent::Acked { batch, base_offset, .. } => Some((batch, Ok(base_offset))),
-            SenderEvent::Failed { batch, error, .. } => Some((batch, Err(error.fate))),
+            SenderEvent::Failed { batch, error, .. } => Some((batch, Err(error.status))),
             _ => None,
         };
         self.events().into_iter().filter_map(outcome).collect()
@@ -216,7 +216,7 @@ impl Rig {
     }
 
     #[track_caller]
-    pub(super) fn answer_init(&mut self, producer_id: i64, producer_epoch: i16) -> InitProducerIdRequest {
+    pub(super) fn respond_init(&mut self, producer_id: i64, producer_epoch: i16) -> InitProducerIdRequest {
         let (call, request) = self.init_call();
         let response = InitProducerIdResponse {
             producer_id,
@@ -237,7 +237,7 @@ impl Rig {
     }
 
     #[track_caller]
-    pub(super) fn answer_end(&mut self, committed: bool, producer: Option<(i64, i16)>) {
+    pub(super) fn respond_end(&mut self, committed: bool, producer: Option<(i64, i16)>) {
         let (call, request) = self.end_call();
         assert_eq!(request.committed, committed);
         assert_eq!(call.target, Target::TransactionCoordinator);
@@ -254,7 +254,7 @@ impl Rig {
         self.sender.handle_control_response(self.now, call.id, Ok(response));
     }
 
-    /// Answers with the same error for everything that was asked for.
+    /// Responds with the same error for all parts of the request.
     pub(super) fn reply_error(&mut self, call: &ControlCall, error: ErrorCode) {
         let error_code = error.code();
         let response = match &call.request {
@@ -316,7 +316,7 @@ impl Rig {
         self.reply(call, response);
     }
 
-    /// Takes the next call, which must be of this kind, and agrees to it.
+    /// Takes the next request, which must be of this kind, and responds with success.
     #[track_caller]
     pub(super) fn agree(&mut self, is_expected: fn(&ControlRequest) -> bool) -> ControlCall {
         let call = self.call();
@@ -363,7 +363,7 @@ pub(super) fn done(operation: OperationId) -> SenderEvent {
     }
 }
 
-/// How this operation ended.
+/// The result of this operation.
 #[track_caller]
 pub(super) fn failure_of(events: &[SenderEvent], wanted: OperationId) -> TransactionError {
     let error = events.iter().find_map(|event| match event {

@@ -1,6 +1,6 @@
-//! Errors of transactions, by what can be done about them.
+//! Errors of transactions, by the possible reactions.
 
-use milena_machines::produce::{BatchCause, Fate, Remedy, SenderEvent, TransactionCause, TransactionError};
+use milena_machines::produce::{BatchCause, Remedy, SenderEvent, TransactionCause, TransactionError, WriteStatus};
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
 use super::rig::{
@@ -8,7 +8,7 @@ use super::rig::{
     transactional,
 };
 
-/// What the application can do after a batch was refused so.
+/// The remedy after a batch was refused with this error.
 fn remedy_of_batch(version: i16, error: ErrorCode) -> Remedy {
     let mut rig = Rig::in_transaction(version);
     let slot = rig.slot(0);
@@ -17,7 +17,7 @@ fn remedy_of_batch(version: i16, error: ErrorCode) -> Remedy {
         rig.agree(is_add_partitions);
     }
     let call = rig.produce();
-    rig.answer(&call, error, -1, 0);
+    rig.respond(&call, error, -1, 0);
     rig.sender.commit(rig.now).unwrap_err().remedy()
 }
 
@@ -54,7 +54,10 @@ fn after_an_error_the_rest_is_dropped_and_only_an_abort_is_possible() {
     rig.refuse(&call, ErrorCode::InvalidRecord);
     assert_eq!(
         rig.outcomes(),
-        [(first, Err(Fate::NotWritten)), (second, Err(Fate::NotWritten))]
+        [
+            (first, Err(WriteStatus::NotWritten)),
+            (second, Err(WriteStatus::NotWritten))
+        ]
     );
     for error in [
         rig.sender.check_send().unwrap_err(),
@@ -70,9 +73,9 @@ fn after_an_error_the_rest_is_dropped_and_only_an_abort_is_possible() {
         );
     }
     let late = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(late, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(late, Err(WriteStatus::NotWritten))]);
     let abort = rig.sender.abort(rig.now).unwrap();
-    rig.answer_end(false, Some((PRODUCER_ID, 1)));
+    rig.respond_end(false, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), [done(abort)]);
     rig.sender.begin().unwrap();
 }
@@ -88,7 +91,7 @@ fn a_batch_that_fails_during_the_commit_fails_the_commit() {
     assert_eq!(failure_of(&rig.events(), commit).remedy(), Remedy::Abort);
     rig.nothing_to_call();
     rig.sender.abort(rig.now).unwrap();
-    rig.answer_end(false, Some((PRODUCER_ID, 1)));
+    rig.respond_end(false, Some((PRODUCER_ID, 1)));
 }
 
 #[test]
@@ -100,18 +103,18 @@ fn an_expired_batch_can_be_aborted() {
     let call = rig.produce();
     rig.pass(DELIVERY_MS);
     let errors = rig.errors();
-    assert_eq!(errors[0].fate, Fate::MayBeWritten);
+    assert_eq!(errors[0].status, WriteStatus::MayBeWritten);
     assert!(matches!(errors[0].cause, BatchCause::TimedOut { .. }));
     assert_eq!(rig.sender.commit(rig.now).unwrap_err().remedy(), Remedy::Abort);
     rig.sender.abort(rig.now).unwrap();
-    // The answer to what has left is waited for.
+    // The response to the batch in flight is awaited.
     rig.nothing_to_call();
     rig.lose(&call);
-    rig.answer_end(false, None);
-    rig.answer_init(PRODUCER_ID, 1);
+    rig.respond_end(false, None);
+    rig.respond_init(PRODUCER_ID, 1);
 }
 
-/// What the application can do after a call was answered so.
+/// The remedy after a request was refused with this error.
 fn remedy_of_call(skip: usize, error: ErrorCode) -> Option<Remedy> {
     let mut rig = Rig::in_transaction(1);
     let slot = rig.slot(0);
@@ -129,7 +132,7 @@ fn remedy_of_call(skip: usize, error: ErrorCode) -> Option<Remedy> {
 }
 
 #[test]
-fn errors_of_calls_are_told_apart_by_what_can_be_done() {
+fn errors_of_requests_have_different_remedies() {
     use ErrorCode as E;
     // In this order: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit.
     let (none, abort, give_up) = (None, Some(Remedy::Abort), Some(Remedy::GiveUp));
@@ -158,13 +161,13 @@ fn errors_of_calls_are_told_apart_by_what_can_be_done() {
 }
 
 #[test]
-fn offsets_that_are_refused_are_told_to_who_waits_for_them() {
+fn refused_offsets_fail_the_waiting_operation() {
     let mut rig = Rig::in_transaction(2);
     let [first, second] = [rig.send_offsets(), rig.send_offsets()];
     let call = rig.call();
     rig.reply_error(&call, ErrorCode::IllegalGeneration);
     let events = rig.events();
-    let cause = TransactionCause::Answered {
+    let cause = TransactionCause::Refused {
         api: ApiKey::TxnOffsetCommit,
         error: ErrorCode::IllegalGeneration,
     };
@@ -211,12 +214,12 @@ fn a_commit_that_came_too_late_can_be_aborted_in_version_2() {
         let _sent = rig.events();
         let commit = rig.sender.commit(rig.now).unwrap();
         let (end, _) = rig.end_call();
-        // So says a coordinator that has aborted it meanwhile, because it took too long.
+        // The error of a coordinator that has aborted it meanwhile because of its timeout.
         rig.reply_error(&end, ErrorCode::InvalidTxnState);
         assert_eq!(failure_of(&rig.events(), commit).remedy(), remedy);
         if remedy == Remedy::Abort {
             let abort = rig.sender.abort(rig.now).unwrap();
-            rig.answer_end(false, Some((PRODUCER_ID, 1)));
+            rig.respond_end(false, Some((PRODUCER_ID, 1)));
             assert_eq!(rig.events(), [done(abort)]);
             rig.assert_producer(PRODUCER_ID, 1);
             rig.sender.begin().unwrap();
@@ -236,7 +239,7 @@ fn a_producer_that_the_coordinator_has_forgotten_asks_who_it_is() {
     assert_eq!(failure_of(&rig.events(), commit).remedy(), Remedy::Abort);
     let abort = rig.sender.abort(rig.now).unwrap();
     // It cannot end what the coordinator does not know.
-    let request = rig.answer_init(9, 0);
+    let request = rig.respond_init(9, 0);
     assert_eq!(request.producer_id, PRODUCER_ID);
     assert_eq!(rig.events(), [done(abort)]);
     rig.assert_producer(9, 0);
@@ -254,7 +257,7 @@ fn a_fenced_producer_sends_nothing_more() {
         let (end, _) = rig.end_call();
         rig.reply_error(&end, ErrorCode::ProducerFenced);
         let error = failure_of(&rig.events(), commit);
-        let cause = TransactionCause::Answered {
+        let cause = TransactionCause::Refused {
             api: ApiKey::EndTxn,
             error: ErrorCode::ProducerFenced,
         };
@@ -278,7 +281,7 @@ fn a_producer_that_may_not_use_the_id_can_ask_again() {
     rig.wait();
     rig.nothing_to_call();
     let again = rig.sender.init_transactions(rig.now).unwrap();
-    rig.answer_init(PRODUCER_ID, 0);
+    rig.respond_init(PRODUCER_ID, 0);
     assert_eq!(rig.events(), [done(again)]);
 }
 
@@ -309,12 +312,12 @@ fn a_log_that_was_trimmed_does_not_cost_the_transaction() {
     rig.ack(&call, 10);
     let batch = rig.push(slot, 1);
     let call = rig.produce();
-    rig.answer(&call, ErrorCode::UnknownProducerId, -1, 50);
+    rig.respond(&call, ErrorCode::UnknownProducerId, -1, 50);
     rig.wait();
     let again = rig.produce_only(batch);
     assert_eq!(again.batches[0].stamp, super::rig::transactional_stamp(0, 0));
-    // Where it was not, what the broker forgot cannot be told: abort.
-    rig.answer(&again, ErrorCode::UnknownProducerId, -1, 5);
+    // Where it was not trimmed, the state that the broker lost cannot be known: abort.
+    rig.respond(&again, ErrorCode::UnknownProducerId, -1, 5);
     assert_eq!(rig.sender.check_send().unwrap_err().remedy(), Remedy::Abort);
 }
 
@@ -330,7 +333,10 @@ fn a_batch_that_is_being_split_when_the_transaction_fails_is_dropped_with_it() {
     rig.nothing_to_call();
     let parts = [rig.new_batch(2), rig.new_batch(2)];
     rig.sender.push_split(rig.now, slot, large, &parts);
-    assert_eq!(rig.outcomes(), parts.map(|part| (part.id, Err(Fate::NotWritten))));
-    rig.answer_end(false, Some((PRODUCER_ID, 1)));
+    assert_eq!(
+        rig.outcomes(),
+        parts.map(|part| (part.id, Err(WriteStatus::NotWritten)))
+    );
+    rig.respond_end(false, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), [done(abort)]);
 }

@@ -1,7 +1,7 @@
 //! Transactions of version 1: partitions are added before they are written to, and the epoch stays.
 
 use milena_machines::member::CallFailure;
-use milena_machines::produce::{ControlRequest, Fate, Misuse, SenderEvent, Target, TransactionError};
+use milena_machines::produce::{ControlRequest, Misuse, SenderEvent, Target, TransactionError, WriteStatus};
 use milena_wire::errors::ErrorCode;
 
 use super::rig::{
@@ -29,7 +29,7 @@ fn calls_have_an_order() {
     assert_eq!(rig.sender.abort(rig.now).map(drop), misuse(Misuse::NoTransaction));
     let slot = rig.slot(0);
     let early = rig.push(slot, 1);
-    assert_eq!(rig.outcomes(), [(early, Err(Fate::NotWritten))]);
+    assert_eq!(rig.outcomes(), [(early, Err(WriteStatus::NotWritten))]);
     rig.sender.begin().unwrap();
     assert_eq!(rig.sender.begin(), misuse(Misuse::InTransaction));
     assert_eq!(rig.sender.check_send(), Ok(()));
@@ -62,7 +62,7 @@ fn partitions_are_added_before_they_are_written_to() {
     partitions.sort_unstable();
     assert_eq!(partitions, [0, 1]);
     rig.nothing_to_call();
-    // One that comes meanwhile is added by the next call.
+    // A partition that comes meanwhile is added by the next request.
     let late = rig.slot(2);
     rig.push(late, 1);
     rig.reply_error(&call, ErrorCode::None);
@@ -104,7 +104,7 @@ fn a_commit_waits_for_all_that_was_pushed() {
     rig.reply_error(&end, ErrorCode::None);
     assert!(rig.events().contains(&done(commit)));
     rig.assert_producer(PRODUCER_ID, 0);
-    // The next transaction goes on with the numbers, and adds its partitions anew.
+    // The next transaction continues the numbers, and adds its partitions anew.
     rig.sender.begin().unwrap();
     rig.push(slot, 1);
     rig.agree(is_add_partitions);
@@ -142,7 +142,7 @@ fn offsets_are_added_then_committed_by_the_member() {
     rig.nothing_to_call();
     rig.reply_error(&call, ErrorCode::None);
     assert_eq!(rig.events(), [done(sent)]);
-    rig.answer_end(true, None);
+    rig.respond_end(true, None);
     assert_eq!(rig.events(), [done(commit)]);
 }
 
@@ -171,12 +171,15 @@ fn an_abort_drops_what_has_not_left_and_waits_for_the_rest() {
     let outcomes = rig.outcomes();
     assert_eq!(
         outcomes,
-        [(second, Err(Fate::NotWritten)), (third, Err(Fate::NotWritten))]
+        [
+            (second, Err(WriteStatus::NotWritten)),
+            (third, Err(WriteStatus::NotWritten))
+        ]
     );
     rig.nothing_to_call();
     rig.nothing_to_produce();
     rig.ack(&call, 0);
-    rig.answer_end(false, None);
+    rig.respond_end(false, None);
     assert_eq!(rig.outcomes().first(), Some(&(first, Ok(Some(0)))));
     assert!(rig.sender.begin().is_ok(), "{abort:?} is done");
 }
@@ -190,14 +193,14 @@ fn after_an_abort_with_missing_numbers_the_next_epoch_is_asked_for() {
     let call = rig.produce();
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.lose(&call);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::MayBeWritten))]);
-    rig.answer_end(false, None);
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::MayBeWritten))]);
+    rig.respond_end(false, None);
     assert_eq!(rig.events(), []);
     let call = rig.init_call().0;
     assert_eq!(call.version_min, 3);
     rig.lose_call(&call);
     rig.wait();
-    let request = rig.answer_init(PRODUCER_ID, 1);
+    let request = rig.respond_init(PRODUCER_ID, 1);
     assert_eq!((request.producer_id, request.producer_epoch), (PRODUCER_ID, 0));
     assert!(rig.events().contains(&done(abort)));
     rig.sender.begin().unwrap();
@@ -208,7 +211,7 @@ fn after_an_abort_with_missing_numbers_the_next_epoch_is_asked_for() {
 
 #[test]
 fn whether_there_is_anything_to_abort_is_found_out_first() {
-    // Ending what never began is an error in version 1, so what was not answered is asked again.
+    // Ending what never began is an error in version 1, so a request without a response is repeated.
     let mut rig = Rig::in_transaction(1);
     let slot = rig.slot(0);
     rig.push(slot, 1);
@@ -222,9 +225,9 @@ fn whether_there_is_anything_to_abort_is_found_out_first() {
     rig.reply_error(&again, ErrorCode::CoordinatorLoadInProgress);
     rig.wait();
     rig.agree(is_add_partitions);
-    rig.answer_end(false, None);
+    rig.respond_end(false, None);
 
-    // One that never left did not begin anything.
+    // One that was never sent did not begin anything.
     rig.sender.begin().unwrap();
     rig.push(slot, 1);
     for failure in [CallFailure::NotSent, CallFailure::CoordinatorUnknown] {
@@ -306,16 +309,16 @@ fn from_version_1_to_2_the_epoch_changes_before_anything_is_written() {
     rig.agree(is_add_partitions);
     let call = rig.produce();
     rig.sender.handle_features(2);
-    // This transaction stays what it is.
+    // This transaction keeps its version.
     assert_eq!(call.version_max, Some(11));
     rig.ack(&call, 0);
     rig.sender.commit(rig.now).unwrap();
-    rig.answer_end(true, None);
+    rig.respond_end(true, None);
     rig.sender.begin().unwrap();
     rig.push(slot, 1);
     assert!(!rig.sender.wants_batch(slot));
     rig.nothing_to_produce();
-    let request = rig.answer_init(PRODUCER_ID, 1);
+    let request = rig.respond_init(PRODUCER_ID, 1);
     assert_eq!((request.producer_id, request.producer_epoch), (PRODUCER_ID, 0));
     let call = rig.produce();
     assert_eq!((call.version_min, call.version_max), (12, None));

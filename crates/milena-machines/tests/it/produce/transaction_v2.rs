@@ -1,8 +1,8 @@
-//! Transactions of version 2: writing adds, and each end gives the next epoch.
+//! Transactions of version 2: `Produce` adds partitions, and each end bumps the epoch.
 
 use milena_machines::{
     member::CallFailure,
-    produce::{Fate, Operation, Remedy, SenderEvent, TransactionCause, TransactionError},
+    produce::{Operation, Remedy, SenderEvent, TransactionCause, TransactionError, WriteStatus},
 };
 use milena_wire::{api::ApiKey, errors::ErrorCode};
 
@@ -47,7 +47,7 @@ fn the_end_can_give_another_producer_id() {
     let call = rig.produce();
     rig.ack(&call, 0);
     rig.sender.commit(rig.now).unwrap();
-    rig.answer_end(true, Some((8, 0)));
+    rig.respond_end(true, Some((8, 0)));
     rig.sender.begin().unwrap();
     rig.push(slot, 1);
     let stamp = rig.produce().batches[0].stamp;
@@ -82,14 +82,14 @@ fn an_abort_needs_no_epoch_of_its_own() {
     let abort = rig.sender.abort(rig.now).unwrap();
     rig.nothing_to_call();
     rig.fail(&call, CallFailure::TimedOut);
-    assert_eq!(rig.outcomes(), [(batch, Err(Fate::MayBeWritten))]);
-    rig.answer_end(false, Some((PRODUCER_ID, 1)));
+    assert_eq!(rig.outcomes(), [(batch, Err(WriteStatus::MayBeWritten))]);
+    rig.respond_end(false, Some((PRODUCER_ID, 1)));
     assert!(rig.events().contains(&done(abort)));
     rig.nothing_to_call();
 }
 
 #[test]
-fn a_lost_answer_to_the_end_is_neither_a_commit_nor_an_abort() {
+fn a_lost_response_to_the_end_is_neither_a_commit_nor_an_abort() {
     for version in [1, 2] {
         let mut rig = Rig::in_transaction(version);
         rig.send_offsets();
@@ -105,14 +105,14 @@ fn a_lost_answer_to_the_end_is_neither_a_commit_nor_an_abort() {
                 .iter()
                 .any(|event| matches!(event, SenderEvent::Done { .. }))
         );
-        assert_eq!(rig.sender.begin(), Err(TransactionError::UnderWay(Operation::Commit)));
+        assert_eq!(rig.sender.begin(), Err(TransactionError::InProgress(Operation::Commit)));
         rig.wait();
         let (again, second) = rig.end_call();
         assert_eq!(first, second);
         rig.reply_error(&again, ErrorCode::ConcurrentTransactions);
         assert_eq!(rig.sender.poll_timeout(), Some(rig.now + 20));
         rig.pass(20);
-        rig.answer_end(true, (version == 2).then_some((PRODUCER_ID, 1)));
+        rig.respond_end(true, (version == 2).then_some((PRODUCER_ID, 1)));
         assert_eq!(rig.events(), [done(commit)]);
     }
 }
@@ -128,15 +128,15 @@ fn who_stopped_waiting_calls_again_and_hears_how_it_ended() {
     let error = rig.sender.abort(rig.now).unwrap_err();
     assert_eq!(
         (error.remedy(), &error),
-        (Remedy::Retry, &TransactionError::UnderWay(Operation::Commit))
+        (Remedy::Retry, &TransactionError::InProgress(Operation::Commit))
     );
-    // Still under way: the same operation.
+    // Still in progress: the same operation.
     assert_eq!(rig.sender.commit(rig.now), Ok(commit));
     rig.sender.stop_waiting(commit);
-    rig.answer_end(true, Some((PRODUCER_ID, 1)));
+    rig.respond_end(true, Some((PRODUCER_ID, 1)));
     assert_eq!(rig.events(), []);
-    assert_eq!(rig.sender.begin(), Err(TransactionError::UnderWay(Operation::Commit)));
-    // Over meanwhile.
+    assert_eq!(rig.sender.begin(), Err(TransactionError::InProgress(Operation::Commit)));
+    // Done meanwhile.
     let again = rig.sender.commit(rig.now).unwrap();
     assert_eq!(rig.events(), [done(again)]);
     rig.sender.begin().unwrap();
@@ -150,7 +150,7 @@ fn an_init_that_timed_out_can_be_called_again() {
     rig.sender.stop_waiting(init);
     rig.lose_call(&call);
     rig.wait();
-    rig.answer_init(PRODUCER_ID, 0);
+    rig.respond_init(PRODUCER_ID, 0);
     assert!(
         !rig.events()
             .iter()
@@ -162,7 +162,7 @@ fn an_init_that_timed_out_can_be_called_again() {
 }
 
 #[test]
-fn a_failure_that_nobody_waited_for_is_heard_too() {
+fn a_failure_after_the_wait_timed_out_is_reported_too() {
     let mut rig = Rig::in_transaction(2);
     let slot = rig.slot(0);
     rig.push(slot, 1);
@@ -187,12 +187,12 @@ fn a_producer_whose_transaction_timed_out_aborts_and_goes_on() {
     let slot = rig.slot(0);
     rig.push(slot, 1);
     let call = rig.produce();
-    // The coordinator has aborted, and taken the epoch away.
+    // The coordinator has aborted, and bumped the epoch.
     rig.refuse(&call, ErrorCode::InvalidProducerEpoch);
     let error = rig.sender.commit(rig.now).unwrap_err();
     assert_eq!(error.remedy(), Remedy::Abort);
     let abort = rig.sender.abort(rig.now).unwrap();
-    rig.answer_end(false, Some((PRODUCER_ID, 1)));
+    rig.respond_end(false, Some((PRODUCER_ID, 1)));
     assert!(rig.events().contains(&done(abort)));
     rig.sender.begin().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Owners that die: what must be told before what, and who may be blamed.
+//! Check of crashed owners: the order of announcements, and the blame for crashes.
 
 use milena_machines::app::{CommittedOffset, Delivery};
 
@@ -11,20 +11,20 @@ use crate::app::{
 };
 
 impl Checks {
-    /// An owner ended, or lost what it had, without giving it back.
+    /// An owner crashed, or lost its partition without a revocation.
     pub(in crate::app) fn died_as_owner(&mut self, partitions: impl Iterator<Item = usize>) {
         for partition in partitions {
             self.went_without_a_word(partition);
         }
     }
 
-    /// The group may take an owner for dead that was not.
+    /// The group may take a live owner for dead.
     pub(in crate::app) fn went_without_a_word(&mut self, partition: usize) {
         *self.deaths.entry(partition).or_default() += 1;
     }
 
-    /// A record has ended a process. Whoever is on the way to it may die uncounted, because it moves on; when nothing is
-    /// left before it, each counts.
+    /// A record has crashed a process. An owner on the way to it may crash uncounted, because it moves on; when nothing
+    /// is left before it, each counts.
     pub(in crate::app) fn killed(&mut self, plan: &Plan, record: &Record) {
         let kills = self.kills.entry(record.id).or_default();
         *kills += 1;
@@ -34,7 +34,7 @@ impl Checks {
         }
     }
 
-    /// Nothing is handed out before the group knows what the next owner needs to know.
+    /// Nothing is handed out before the group knows what the next owner needs.
     pub(super) fn check_told(&mut self, plan: &Plan, cluster: &Cluster, run: &Run, place: &str) {
         let (Some(limit), Some(base)) = (plan.config.crash_limit, &run.base) else {
             return;
@@ -61,8 +61,8 @@ impl Checks {
         }
     }
 
-    /// A record is not handed out any more. As many owners as were counted died, and the last said that it would have
-    /// this one.
+    /// A record is quarantined. As many owners as were counted crashed, and the last announced that it would handle
+    /// this one alone.
     pub(in crate::app) fn quarantined(&mut self, plan: &Plan, (partition, offset): (usize, i64), owners: u32) {
         let place = format!("{} offset {offset}", name(plan, partition));
         let deaths = self.deaths.get(&partition).copied().unwrap_or(0);
@@ -76,14 +76,14 @@ impl Checks {
         }
     }
 
-    /// A commit counts: does it tell of a record that is handed out alone?
+    /// A commit counts: it may announce a record that is handed out alone.
     pub(super) fn note_suspect(&mut self, partition: usize, committed: &CommittedOffset) {
         if Base::new(Some(committed)).starts.alone {
             self.suspects.insert((partition, committed.offset));
         }
     }
 
-    /// A partition was given back: if the group heard of that, nobody died.
+    /// A partition was revoked: if the group knows that, there was no crash.
     pub(in crate::app) fn given_back(
         &mut self,
         plan: &Plan,

@@ -1,11 +1,11 @@
-//! What an instance sends reaches the logs and the group.
+//! Writes and commits of an instance reach the logs and the group.
 
 use milena_machines::app::{CommitOffset, CommitResult, CommittedOffset, Publish, PublishResult, RetryInfo};
 
 use super::{Commit, Event, Life, Run, World};
 use crate::app::record::Record;
 
-/// What is written of a record that is held.
+/// The record in the held-keys topic.
 pub(in crate::app) fn held_record(run: &Run, what: Publish) -> Record {
     let retry = match what {
         Publish::HeldKeys {
@@ -23,7 +23,7 @@ pub(in crate::app) fn held_record(run: &Run, what: Publish) -> Record {
     Record { retry, ..run.data }
 }
 
-/// A record is written to another topic, or what its handler wrote is.
+/// A record is written to another topic, or the output of its handler is.
 pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> PublishResult {
     match what {
         Publish::Output => {}
@@ -93,7 +93,7 @@ pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Comm
     }
     if owned && (result == CommitResult::Ok || world.random.below(2) == 0) {
         apply(world, &commit.offsets);
-        // Nobody knows that it counts: at most once, what it cleared may be handled by nobody.
+        // Its success is unknown: at most once, the records that it cleared may never be handled.
         world.checks.forced |= result != CommitResult::Ok;
     }
     if commit.is_late {

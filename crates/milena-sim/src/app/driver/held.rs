@@ -1,4 +1,4 @@
-//! Keys that stay in order through retries: what a driver does for the machine's fences.
+//! Keys that stay in order through retries: the driver's part of the key holds.
 
 use milena_machines::app::{CommittedOffset, HeldRecord, PartitionId, RecordId};
 
@@ -6,7 +6,7 @@ use super::{Event, Instance, Life, Run, World};
 use crate::{Mutation, app::checks::Base};
 
 impl Instance {
-    /// A new owner of a main partition reads what is held for it.
+    /// A new owner of a main partition reads its held records.
     pub(super) fn read_held(&mut self, world: &mut World, partition: usize, id: PartitionId) {
         let Some(held) = world.plan.held_of(partition) else {
             return;
@@ -21,7 +21,7 @@ impl Instance {
                 offset: *offset,
             })
             .collect();
-        // A transaction that is open may write more, and is waited for.
+        // An open transaction may write more, and is waited for.
         left.extend(world.cluster.reserved_in(held).map(|(offset, key)| HeldRecord {
             key: key.map(|key| key.to_vec()),
             offset,
@@ -32,7 +32,7 @@ impl Instance {
         work.handle_held_records(world.queue.now(), id, left);
     }
 
-    /// Calls were cancelled, and their records have other names now.
+    /// Calls were cancelled, and their records have other ids now.
     pub(super) fn called_off(&mut self, world: &mut World, life: Life, records: &[RecordId]) {
         let Some(work) = &self.work else { return };
         for (id, offset) in records.iter().filter_map(|record| work.position(*record)) {
@@ -66,7 +66,7 @@ impl Instance {
         }
     }
 
-    /// A record that goes to another topic without its handler having said so.
+    /// A record that goes to another topic without a decision of its handler.
     pub(super) fn diverted(&mut self, life: Life, record: RecordId) {
         let Some(work) = &self.work else { return };
         let data = work.payload(record).and_then(|records| records.0.first());

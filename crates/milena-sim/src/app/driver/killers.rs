@@ -1,4 +1,4 @@
-//! Records that end the process of whoever handles them.
+//! Records that crash the process that handles them.
 
 use milena_machines::app::{CommitOffset, PartitionId, RecordId, commit_map};
 
@@ -6,7 +6,7 @@ use super::{Commit, Instance, World};
 use crate::app::{checks::Base, record::Nature};
 
 impl Instance {
-    /// Whether a record ends this process now: its handler still has it.
+    /// Whether a record crashes this process now: its handler still has it.
     pub(in crate::app) fn is_killed_by(&self, world: &mut World, record: RecordId) -> bool {
         let whole = self.wholes.get(&record).into_iter().flatten();
         let mut runs = self.runs.get(&record).into_iter().chain(whole);
@@ -17,11 +17,11 @@ impl Instance {
         true
     }
 
-    /// A record begins: of all that this process has out, one is alone at most.
+    /// A record begins: of all records that this process has out, one is alone at most.
     pub(super) fn check_alone(&self, world: &mut World, partition: usize) {
         let alone = |(at, base): (usize, &Base)| {
             let told = Base::new(world.cluster.committed[at].as_ref());
-            // What is found so is not handed out.
+            // A quarantined record is not handed out.
             told.starts.alone && told.starts != base.starts
         };
         let begins_alone = self
@@ -51,7 +51,7 @@ impl Commit {
     }
 }
 
-/// Whether a commit tells that somebody begins.
+/// Whether a commit announces a start.
 pub(super) fn tells_of_starts(offsets: &[(usize, CommitOffset)]) -> bool {
     offsets.iter().any(|(_, offset)| {
         let told = commit_map::read(&offset.metadata, offset.offset);

@@ -16,7 +16,7 @@ const ROOM: Room = Room {
     wide: true,
 };
 
-/// What the bugs remember.
+/// The state of the bugs.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     resident: BTreeSet<(usize, i64)>,
@@ -64,7 +64,7 @@ impl Memory {
     }
 }
 
-/// What a commit told of owners that died is never taken away.
+/// The crash counters in a commit are never cleared.
 pub(super) fn keep_starts(before: Option<&CommittedOffset>, offset: &mut CommitOffset) {
     let before = before.map(|before| read(&before.metadata, before.offset).crashes);
     let told = read(&offset.metadata, offset.offset);

@@ -1,4 +1,4 @@
-//! Runs of records that go to the handler as a whole.
+//! Runs of records that are handed out whole.
 
 use milena_machines::app::{Outcome, RecordId};
 
@@ -16,7 +16,7 @@ pub(super) fn runs(records: Vec<(i64, Record)>, as_runs: bool) -> Vec<(i64, Vec<
     let mut runs: Vec<(i64, Vec<Record>)> = vec![];
     for (offset, record) in records {
         match runs.last_mut() {
-            // What comes from a retry topic says something of its own.
+            // Records of a retry topic have failure headers of their own.
             Some((first, run)) if as_runs && *first + run.len() as i64 == offset && record.retry.is_none() => {
                 run.push(record);
             }
@@ -27,7 +27,8 @@ pub(super) fn runs(records: Vec<(i64, Record)>, as_runs: bool) -> Vec<(i64, Vec<
 }
 
 impl Instance {
-    /// The handler has ended with a run. If all went well it is done as a whole; otherwise each record has its own outcome.
+    /// The handler has ended with a run. If all succeeded it is done as a whole; otherwise each record has its own
+    /// outcome.
     pub(super) fn run_ends(&mut self, world: &mut World, record: RecordId) {
         let (Some(runs), Some(work)) = (self.wholes.remove(&record), &mut self.work) else {
             return;

@@ -1,4 +1,4 @@
-//! The application: it polls, is told, commits, and takes its time.
+//! The application of a member: it polls, handles events, and commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use milena_wire::errors::ErrorCode;
 use super::{MemberSettings, Process};
 use crate::clients::Io;
 
-/// How long the application does other things between two polls; sometimes it is slow, and now and then too slow.
+/// The time between two polls; sometimes long, and now and then too long.
 const POLL_MS: u64 = 1_200;
 const SLOW_POLL_MS: u64 = 3_000;
 const STUCK_POLL_MS: u64 = 15_000;
-/// How long the application waits for what is committed.
+/// The timeout of fetches of committed offsets.
 const FETCH_MS: i64 = 5_000;
 
-/// An event that the application is busy with.
+/// An event that the application handles now.
 #[derive(Debug)]
 pub(super) struct Callback {
     ends_at: i64,
@@ -33,7 +33,7 @@ impl Callback {
 }
 
 impl Process {
-    /// Lets the application go on: with what it is busy with, or with its next poll.
+    /// Lets the application go on: with its event, or with its next poll.
     pub(super) fn work(&mut self, settings: &MemberSettings, io: &mut Io<'_>) -> Result<(), MemberError> {
         let now = io.now();
         if let Some(callback) = self.busy.take_if(|callback| callback.ends_at <= now) {
@@ -70,24 +70,24 @@ impl Process {
         })
     }
 
-    /// An event begins. Short ones are over at once.
+    /// Begins an event. Short ones end at once.
     fn hear(&mut self, settings: &MemberSettings, io: &mut Io<'_>, event: MemberEvent) -> Result<(), MemberError> {
-        io.note(|| format!("hears {event:?} as {:?}", self.member.membership()));
+        io.note(|| format!("gets {event:?} as {:?}", self.member.membership()));
         match &event {
             MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
             MemberEvent::Lost(partitions) => {
-                let held = io.checks.listeners.lost(io.id, partitions, &self.member.membership());
-                io.checks.demand(held);
+                let result = io.checks.listeners.lost(io.id, partitions, &self.member.membership());
+                io.checks.demand(result);
                 self.drop_all(settings, io, partitions);
             }
             MemberEvent::Assigned { added, all } => {
-                let held = io.checks.listeners.assigned(io.id, added, all);
-                io.checks.demand(held);
+                let result = io.checks.listeners.assigned(io.id, added, all);
+                io.checks.demand(result);
                 self.check_given(settings, io, all);
             }
             MemberEvent::Fatal(error) => return Err(error.clone()),
             MemberEvent::Error(error) => {
-                io.checks.fail(format!("client {} hears of an error: {error}", io.id));
+                io.checks.fail(format!("client {} got an error: {error}", io.id));
             }
         }
         let now = io.now();
@@ -104,22 +104,22 @@ impl Process {
         Ok(())
     }
 
-    /// What goes is no longer read, and committed once more: it must still be possible.
+    /// Revoked partitions are no longer read, and committed once more: that must still be possible.
     fn hear_revoked(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
         let is_forgotten = settings.forgets_revoked && io.random.below(3) == 0;
         if !is_forgotten {
-            let held = io
+            let result = io
                 .checks
                 .listeners
                 .revoked(io.id, partitions, &self.member.membership());
-            io.checks.demand(held);
+            io.checks.demand(result);
         }
         let going: BTreeSet<TopicPartition> = partitions
             .iter()
-            .filter(|place| self.reads.contains(*place))
+            .filter(|topic_partition| self.reads.contains(*topic_partition))
             .cloned()
             .collect();
-        self.reads.retain(|place| !going.contains(place));
+        self.reads.retain(|topic_partition| !going.contains(topic_partition));
         let deadline_ms = io.now() + 1_000;
         self.commit(io, &going, CommitMode::Sync { deadline_ms });
     }
@@ -128,8 +128,8 @@ impl Process {
         let now = io.now();
         match event {
             MemberEvent::Revoked(partitions) => {
-                for place in &partitions {
-                    io.checks.owners.release(io.id, &settings.group, place);
+                for topic_partition in &partitions {
+                    io.checks.owners.release(io.id, &settings.group, topic_partition);
                 }
                 self.offsets.handle_released(&partitions);
                 self.member.handle_event_done(now);
@@ -137,9 +137,9 @@ impl Process {
             MemberEvent::Assigned { added, all } => {
                 self.member.handle_event_done(now);
                 self.reads = all.into_iter().collect();
-                let held = io.checks.listeners.reads(io.id, &self.reads);
-                io.checks.demand(held);
-                self.proof.hold(settings, io, &self.reads);
+                let result = io.checks.listeners.reads(io.id, &self.reads);
+                io.checks.demand(result);
+                self.proof.extend_claims(settings, io, &self.reads);
                 self.fetch(now, added.into_iter().collect());
             }
             _ => self.member.handle_event_done(now),
@@ -147,14 +147,14 @@ impl Process {
     }
 
     fn drop_all(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
-        for place in partitions {
-            io.checks.owners.release(io.id, &settings.group, place);
+        for topic_partition in partitions {
+            io.checks.owners.release(io.id, &settings.group, topic_partition);
         }
         self.offsets.handle_released(partitions);
         self.reads.clear();
     }
 
-    /// In one generation of the classic protocol nobody else is given the same.
+    /// In one generation of the classic protocol no other member gets the same partition.
     fn check_given(&self, settings: &MemberSettings, io: &mut Io<'_>, all: &[TopicPartition]) {
         let Membership::Member {
             identity,
@@ -164,18 +164,18 @@ impl Process {
             return;
         };
         let who = settings.instance.clone().unwrap_or(identity.member_id);
-        for place in all {
-            let held = io
+        for topic_partition in all {
+            let result = io
                 .checks
                 .owners
-                .given(&settings.group, identity.generation, &who, place);
-            io.checks.demand(held);
+                .given(&settings.group, identity.generation, &who, topic_partition);
+            io.checks.demand(result);
         }
     }
 
     fn read_and_commit(&mut self, io: &mut Io<'_>) {
-        let held = io.checks.listeners.reads(io.id, &self.reads);
-        io.checks.demand(held);
+        let result = io.checks.listeners.reads(io.id, &self.reads);
+        io.checks.demand(result);
         if self.reads.is_empty() {
             return;
         }
@@ -191,29 +191,29 @@ impl Process {
         }
     }
 
-    fn commit(&mut self, io: &mut Io<'_>, places: &BTreeSet<TopicPartition>, mode: CommitMode) {
-        let values: BTreeMap<TopicPartition, i64> = places
+    fn commit(&mut self, io: &mut Io<'_>, partitions: &BTreeSet<TopicPartition>, mode: CommitMode) {
+        let values: BTreeMap<TopicPartition, i64> = partitions
             .iter()
-            .map(|place| (place.clone(), io.checks.offsets.next_value()))
+            .map(|topic_partition| (topic_partition.clone(), io.checks.offsets.next_value()))
             .collect();
-        let offsets = values.iter().map(|(place, value)| {
+        let offsets = values.iter().map(|(topic_partition, value)| {
             let offset = OffsetAndMetadata {
                 offset: *value,
                 leader_epoch: None,
                 metadata: "".into(),
             };
-            (place.clone(), offset)
+            (topic_partition.clone(), offset)
         });
         let id = self.offsets.commit(offsets.collect(), mode);
         self.commits.insert(id, values);
     }
 
-    fn fetch(&mut self, now: i64, places: BTreeSet<TopicPartition>) {
-        let id = self.offsets.fetch(places.clone(), now + FETCH_MS);
-        self.fetches.insert(id, places);
+    fn fetch(&mut self, now: i64, partitions: BTreeSet<TopicPartition>) {
+        let id = self.offsets.fetch(partitions.clone(), now + FETCH_MS);
+        self.fetches.insert(id, partitions);
     }
 
-    /// What became of commits and fetches. The checks have seen each answer; here it is seen that there is an end.
+    /// Results of commits and fetches. The checks have seen each response; here it is checked that there is a result.
     pub(super) fn hear_of_offsets(&mut self, io: &mut Io<'_>) {
         while let Some(event) = self.offsets.poll_event() {
             match event {
@@ -228,23 +228,26 @@ impl Process {
                     let values = self.commits.remove(&id);
                     let is_complete = values.is_some_and(|values| values.keys().eq(results.keys()));
                     if !is_complete {
-                        io.checks
-                            .fail(format!("client {} hears of {id:?} not once for each partition", io.id));
+                        io.checks.fail(format!(
+                            "client {} did not get one result of {id:?} for each partition",
+                            io.id
+                        ));
                     }
                 }
                 OffsetEvent::Fetched { id, results } => {
-                    let places = self.fetches.remove(&id);
-                    if places.is_none_or(|places| places.iter().ne(results.keys())) {
+                    let partitions = self.fetches.remove(&id);
+                    if partitions.is_none_or(|partitions| partitions.iter().ne(results.keys())) {
                         let client = io.id;
-                        io.checks
-                            .fail(format!("client {client} hears of {id:?} not once for each partition"));
+                        io.checks.fail(format!(
+                            "client {client} did not get one result of {id:?} for each partition"
+                        ));
                     }
                 }
             }
         }
     }
 
-    /// Unsubscribes: the application hears what it loses, the group what it may know.
+    /// Unsubscribes: the application sees its partitions revoked, and the member leaves.
     pub(super) fn leave(&mut self, settings: &MemberSettings, io: &mut Io<'_>, how: Leave) {
         let now = io.now();
         self.member.handle_timeout(now);
@@ -254,7 +257,7 @@ impl Process {
         }
         self.member.leave(now, how);
         while let Some(event) = self.member.poll_event() {
-            io.note(|| format!("hears {event:?} on leaving"));
+            io.note(|| format!("gets {event:?} on leaving"));
             match &event {
                 MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
                 MemberEvent::Lost(partitions) => self.drop_all(settings, io, partitions),

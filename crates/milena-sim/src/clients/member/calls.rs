@@ -1,4 +1,4 @@
-//! Requests of the machines on their way, and what their answers prove.
+//! Requests of the machines in flight, and the facts that their responses prove.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,30 +30,30 @@ const HEARTBEAT_VERSION: i16 = 4;
 const LEAVE_VERSION: i16 = 5;
 const CONSUMER_VERSION: i16 = 1;
 
-/// A request that is under way.
+/// A request in flight.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     call: Call,
     machine: MachineCall,
-    what: What,
-    /// The process has begun anew since it was sent: its answer proves nothing.
+    kind: RequestKind,
+    /// The process has rejoined since it was sent: its response proves nothing.
     is_outdated: bool,
 }
 
-impl UnderWay {
-    fn new(call: Call, machine: MachineCall, what: What) -> Self {
+impl InFlight {
+    fn new(call: Call, machine: MachineCall, kind: RequestKind) -> Self {
         Self {
             call,
             machine,
-            what,
+            kind,
             is_outdated: false,
         }
     }
 }
 
-/// What the checks must know when it is answered.
+/// Facts for the checks when the response comes.
 #[derive(Debug)]
-enum What {
+enum RequestKind {
     Join {
         is_new: bool,
     },
@@ -62,7 +62,7 @@ enum What {
     },
     Heartbeat,
     Leave,
-    /// With the epoch that it named, and whether there was nothing to let go of.
+    /// With the epoch in it, and whether there was nothing to revoke.
     ConsumerHeartbeat {
         epoch: i32,
         is_clean: bool,
@@ -75,10 +75,10 @@ enum What {
 }
 
 impl Process {
-    /// Sends what the machines want to send.
+    /// Sends the requests of the machines.
     pub(super) fn send(&mut self, settings: &MemberSettings, io: &mut Io<'_>) {
         while let Some(call) = self.member.poll_request(io.now()) {
-            let what = self.before_sending(settings, io, &call.request);
+            let kind = self.before_sending(settings, io, &call.request);
             let version = match &call.request {
                 MemberRequest::Join(_) => JOIN_VERSION,
                 MemberRequest::Sync(_) => SYNC_VERSION,
@@ -94,41 +94,41 @@ impl Process {
                 MemberRequest::ConsumerHeartbeat(request) => GroupRequest::ConsumerHeartbeat(request),
             };
             let sent = io.send(Request::Group { version, request }, call.timeout_ms);
-            self.calls.insert(sent.id, UnderWay::new(sent, call.id, what));
+            self.calls.insert(sent.id, InFlight::new(sent, call.id, kind));
         }
         let now = io.now();
         while let Some(call) = self.offsets.poll_request(now, &self.member.membership()) {
             let version = call.max_version;
-            let (request, what) = match call.request {
+            let (request, kind) = match call.request {
                 OffsetRequest::Commit(request) => {
-                    let what = committing(&request);
-                    (GroupRequest::OffsetCommit(request), what)
+                    let kind = committing(&request);
+                    (GroupRequest::OffsetCommit(request), kind)
                 }
                 OffsetRequest::Fetch(request) => {
                     let mut request = request.for_version(version);
                     let Some(group) = request.groups.pop() else { continue };
                     let require_stable = request.require_stable;
-                    (GroupRequest::OffsetFetch { group, require_stable }, What::Fetch)
+                    (GroupRequest::OffsetFetch { group, require_stable }, RequestKind::Fetch)
                 }
             };
             let sent = io.send(Request::Group { version, request }, call.timeout_ms);
-            if let What::Commit { values, .. } = &what {
-                for (place, value) in values {
-                    io.checks.offsets.sent(&settings.group, place, *value, &sent);
+            if let RequestKind::Commit { values, .. } = &kind {
+                for (topic_partition, value) in values {
+                    io.checks.offsets.sent(&settings.group, topic_partition, *value, &sent);
                 }
             }
-            self.calls.insert(sent.id, UnderWay::new(sent, call.id, what));
+            self.calls.insert(sent.id, InFlight::new(sent, call.id, kind));
         }
         let overdue = |timeout: Option<i64>| timeout.is_some_and(|timeout| timeout <= now);
         if overdue(self.member.poll_timeout()) || overdue(self.offsets.poll_timeout()) {
             io.checks.fail(format!(
-                "a machine of client {} wants to be woken for what it could do now",
+                "a machine of client {} asks for a wake-up for something that it could do now",
                 io.id
             ));
         }
     }
 
-    fn before_sending(&mut self, settings: &MemberSettings, io: &mut Io<'_>, request: &MemberRequest) -> What {
+    fn before_sending(&mut self, settings: &MemberSettings, io: &mut Io<'_>, request: &MemberRequest) -> RequestKind {
         let now = io.now();
         match request {
             MemberRequest::Join(request) => {
@@ -137,19 +137,19 @@ impl Process {
                 if let Some(instance) = settings.instance.as_ref().filter(|_| is_new) {
                     io.checks.takes_over(now, io.id, &settings.group, instance);
                 }
-                What::Join { is_new }
+                RequestKind::Join { is_new }
             }
-            MemberRequest::Sync(request) => What::Sync {
+            MemberRequest::Sync(request) => RequestKind::Sync {
                 generation: request.generation_id,
             },
-            MemberRequest::Heartbeat(_) => What::Heartbeat,
+            MemberRequest::Heartbeat(_) => RequestKind::Heartbeat,
             MemberRequest::Leave(_) => {
                 self.is_out(io);
-                What::Leave
+                RequestKind::Leave
             }
             MemberRequest::ConsumerHeartbeat(request) if request.member_epoch < 0 => {
                 self.is_out(io);
-                What::Leave
+                RequestKind::Leave
             }
             MemberRequest::ConsumerHeartbeat(request) => {
                 if request.member_epoch == 0 {
@@ -157,9 +157,9 @@ impl Process {
                 }
                 if let Some(owned) = &request.topic_partitions {
                     let owned = owned.iter().map(|topic| (topic.topic_id, topic.partitions.as_slice()));
-                    self.proof.told = by_name(io.topics, owned).0;
+                    self.proof.reported = by_name(io.topics, owned).0;
                 }
-                What::ConsumerHeartbeat {
+                RequestKind::ConsumerHeartbeat {
                     epoch: request.member_epoch,
                     is_clean: !self.proof.must_revoke(),
                 }
@@ -167,8 +167,8 @@ impl Process {
         }
     }
 
-    pub(super) fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
-        let Some(under_way) = self.calls.remove(&call) else {
+    pub(super) fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
+        let Some(in_flight) = self.calls.remove(&call) else {
             return;
         };
         let failure = match io.random.below(2) {
@@ -176,38 +176,38 @@ impl Process {
             _ => CallFailure::TimedOut,
         };
         let now = io.now();
-        match under_way.what {
-            What::Commit { .. } | What::Fetch => {
+        match in_flight.kind {
+            RequestKind::Commit { .. } | RequestKind::Fetch => {
                 let membership = self.member.membership();
                 self.offsets
-                    .handle_response(now, under_way.machine, Err(failure), &membership);
+                    .handle_response(now, in_flight.machine, Err(failure), &membership);
             }
-            _ => self.member.handle_response(now, under_way.machine, Err(failure)),
+            _ => self.member.handle_response(now, in_flight.machine, Err(failure)),
         }
         // There is one broker, which is the coordinator.
         self.member.take_coordinator_moved();
         self.offsets.take_coordinator_moved();
     }
 
-    pub(super) fn answer(&mut self, settings: &MemberSettings, io: &mut Io<'_>, call: CallId, reply: Reply) {
-        let Some(under_way) = self.calls.remove(&call) else {
+    pub(super) fn handle_reply(&mut self, settings: &MemberSettings, io: &mut Io<'_>, call: CallId, reply: Reply) {
+        let Some(in_flight) = self.calls.remove(&call) else {
             return;
         };
-        let UnderWay {
+        let InFlight {
             call,
             machine,
-            what,
+            kind,
             is_outdated,
-        } = under_way;
+        } = in_flight;
         let Reply::Group(reply) = reply else {
             return io
                 .checks
-                .fail(format!("client {} got the wrong answer {reply:?}", io.id));
+                .fail(format!("client {} got the wrong reply {reply:?}", io.id));
         };
         let now = io.now();
         match reply {
             GroupReply::OffsetCommit(response) => {
-                if let What::Commit { identity, values } = &what {
+                if let RequestKind::Commit { identity, values } = &kind {
                     committed(io, &call, (identity, values), &response);
                 }
                 let membership = self.member.membership();
@@ -226,44 +226,51 @@ impl Process {
             }
             reply => {
                 if !is_outdated {
-                    self.learn(settings, io, &call, &what, &reply);
+                    self.learn(settings, io, &call, &kind, &reply);
                 }
                 match member_response(reply) {
                     Some(response) => self.member.handle_response(now, machine, Ok(response)),
                     None => io
                         .checks
-                        .fail(format!("client {} got the answer to another question", io.id)),
+                        .fail(format!("client {} got the reply to another request", io.id)),
                 }
-                self.proof.hold(settings, io, &self.reads);
+                self.proof.extend_claims(settings, io, &self.reads);
             }
         }
     }
 
-    /// What an answer proves to the checks.
-    fn learn(&mut self, settings: &MemberSettings, io: &mut Io<'_>, call: &Call, what: &What, reply: &GroupReply) {
+    /// The facts that a response proves to the checks.
+    fn learn(
+        &mut self,
+        settings: &MemberSettings,
+        io: &mut Io<'_>,
+        call: &Call,
+        kind: &RequestKind,
+        reply: &GroupReply,
+    ) {
         let (group, instance) = (&settings.group, settings.instance.as_ref());
         let now = io.now();
-        match (what, reply) {
-            (What::Join { is_new }, GroupReply::Join(response)) if response.error_code == 0 => {
-                // Whoever comes in has a new session, also in the place of an older process.
+        match (kind, reply) {
+            (RequestKind::Join { is_new }, GroupReply::Join(response)) if response.error_code == 0 => {
+                // A member that is let in has a new session, also in the topic_partition of an older process.
                 self.proof.let_in_at = is_new.then_some(call.sent_at);
-                // What is ours in the new generation is not known yet. A member that expired in a group in which the
-                // broker assigns is let in again as if it were new, as by Kafka, and does not hear of it.
+                // The assignment in the new generation is not known yet. A member that expired in a group of the
+                // consumer protocol is let in again as if it were new, as by Kafka, and gets no error.
                 self.proof.target = None;
                 io.checks.joined((call.sent_at, now), io.id, group, instance);
             }
-            (What::Sync { generation }, GroupReply::Sync(response)) if response.error_code == 0 => {
+            (RequestKind::Sync { generation }, GroupReply::Sync(response)) if response.error_code == 0 => {
                 let assignment = decode_assignment(&response.assignment).unwrap_or_default();
                 self.proof.target = Some(assignment.partitions.into_iter().collect());
                 let began_at = io.checks.owners.begun_at(*generation).max(self.proof.proven_at);
                 self.proof.proven_at = self.proof.let_in_at.take().map_or(began_at, |at| began_at.max(at));
             }
-            (What::Heartbeat, GroupReply::Heartbeat(response)) if response.error_code == 0 => {
+            (RequestKind::Heartbeat, GroupReply::Heartbeat(response)) if response.error_code == 0 => {
                 self.proof.proven_at = self.proof.proven_at.max(call.sent_at);
-                let held = io.checks.fencing.check(io.id, group, instance, call.sent_at);
-                io.checks.demand(held);
+                let result = io.checks.fencing.check(io.id, group, instance, call.sent_at);
+                io.checks.demand(result);
             }
-            (What::ConsumerHeartbeat { epoch, is_clean }, GroupReply::ConsumerHeartbeat(response))
+            (RequestKind::ConsumerHeartbeat { epoch, is_clean }, GroupReply::ConsumerHeartbeat(response))
                 if response.error_code == 0 =>
             {
                 if *epoch == 0 {
@@ -275,14 +282,14 @@ impl Process {
                 if *is_clean && !self.proof.must_revoke() {
                     self.proof.clean_at = self.proof.clean_at.max(call.sent_at);
                 }
-                let held = io.checks.fencing.check(io.id, group, instance, call.sent_at);
-                io.checks.demand(held);
+                let result = io.checks.fencing.check(io.id, group, instance, call.sent_at);
+                io.checks.demand(result);
             }
             _ => self.doubt(io, call, reply),
         }
     }
 
-    /// Whoever is told that it is out may believe in nothing any more.
+    /// A member that was told to be out may believe in nothing any more.
     fn doubt(&mut self, io: &mut Io<'_>, call: &Call, reply: &GroupReply) {
         let code = match reply {
             GroupReply::Join(response) => response.error_code,
@@ -299,7 +306,7 @@ impl Process {
             ErrorCode::GroupIdNotFound,
         ];
         if is_out.iter().any(|error| error.code() == code) {
-            // It says nothing of what was sent later, such as a new start that did not wait for it.
+            // It says nothing about later requests, such as a rejoin that did not wait for it.
             self.is_out_since(io, call.sent_at);
         }
     }
@@ -318,8 +325,8 @@ impl Process {
         let earlier = self
             .calls
             .values_mut()
-            .filter(|under_way| under_way.call.sent_at <= sent_at);
-        earlier.for_each(|under_way| under_way.is_outdated = true);
+            .filter(|in_flight| in_flight.call.sent_at <= sent_at);
+        earlier.for_each(|in_flight| in_flight.is_outdated = true);
         io.checks.owners.doubt(io.now(), io.id);
     }
 
@@ -336,16 +343,16 @@ impl Process {
     }
 }
 
-/// Partitions by the names of their topics, and an id that no topic has.
+/// Partitions by topic name, and a topic id that does not exist.
 fn by_name<'a>(
     topics: &TopicsImage,
     partitions: impl Iterator<Item = (Uuid, &'a [i32])>,
 ) -> (BTreeSet<TopicPartition>, Option<Uuid>) {
-    let (mut places, mut unknown) = (BTreeSet::new(), None);
+    let (mut named, mut unknown) = (BTreeSet::new(), None);
     for (id, partitions) in partitions {
         match topics.by_id(id) {
             Some((name, _)) => {
-                places.extend(
+                named.extend(
                     partitions
                         .iter()
                         .map(|partition| TopicPartition::new(name.clone(), *partition)),
@@ -354,7 +361,7 @@ fn by_name<'a>(
             None => unknown = Some(id),
         }
     }
-    (places, unknown)
+    (named, unknown)
 }
 
 fn member_response(reply: GroupReply) -> Option<MemberResponse> {
@@ -368,15 +375,15 @@ fn member_response(reply: GroupReply) -> Option<MemberResponse> {
     }
 }
 
-fn committing(request: &OffsetCommitRequest) -> What {
+fn committing(request: &OffsetCommitRequest) -> RequestKind {
     let values = request.topics.iter().flat_map(|topic| {
         let partitions = topic.partitions.iter();
         partitions.map(|partition| {
-            let place = TopicPartition::new(topic.name.clone(), partition.partition_index);
-            (place, partition.committed_offset)
+            let topic_partition = TopicPartition::new(topic.name.clone(), partition.partition_index);
+            (topic_partition, partition.committed_offset)
         })
     });
-    What::Commit {
+    RequestKind::Commit {
         identity: GroupMetadata {
             group_id: request.group_id.clone(),
             generation: request.generation_id_or_member_epoch,
@@ -396,21 +403,25 @@ fn committed(
     let (now, group) = (io.now(), &identity.group_id);
     for topic in &response.topics {
         for partition in &topic.partitions {
-            let place = TopicPartition::new(topic.name.clone(), partition.partition_index);
-            let Some(value) = values.get(&place) else {
-                io.checks
-                    .fail(format!("a commit was answered for {place}, which was not in it"));
+            let topic_partition = TopicPartition::new(topic.name.clone(), partition.partition_index);
+            let Some(value) = values.get(&topic_partition) else {
+                io.checks.fail(format!(
+                    "the reply to a commit has {topic_partition}, which was not in it"
+                ));
                 continue;
             };
             if partition.error_code == ErrorCode::None.code() {
-                io.checks.offsets.succeeded(now, group, &place, *value);
-                let held = io.checks.owners.check_commit(now, io.id, (group, &place), call.sent_at);
-                io.checks.demand(held);
+                io.checks.offsets.succeeded(now, group, &topic_partition, *value);
+                let result = io
+                    .checks
+                    .owners
+                    .check_commit(now, io.id, (group, &topic_partition), call.sent_at);
+                io.checks.demand(result);
                 let instance = identity.instance_id.as_ref();
-                let held = io.checks.fencing.check(io.id, group, instance, call.sent_at);
-                io.checks.demand(held);
+                let result = io.checks.fencing.check(io.id, group, instance, call.sent_at);
+                io.checks.demand(result);
             } else {
-                io.checks.offsets.refused(group, &place, *value, call.id);
+                io.checks.offsets.refused(group, &topic_partition, *value, call.id);
             }
         }
     }
@@ -425,10 +436,13 @@ fn fetched(io: &mut Io<'_>, call: &Call, group: &ByteString, response: &OffsetFe
             if partition.error_code != ErrorCode::None.code() {
                 continue;
             }
-            let place = TopicPartition::new(topic.name.clone(), partition.partition_index);
+            let topic_partition = TopicPartition::new(topic.name.clone(), partition.partition_index);
             let times = (call.sent_at, io.now());
-            let held = io.checks.offsets.read(times, group, &place, partition.committed_offset);
-            io.checks.demand(held);
+            let result = io
+                .checks
+                .offsets
+                .read(times, group, &topic_partition, partition.committed_offset);
+            io.checks.demand(result);
         }
     }
 }

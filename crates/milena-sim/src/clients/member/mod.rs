@@ -1,5 +1,5 @@
-//! A process that is a member of a group: the real machines of the client, with an application around them that polls,
-//! commits, takes its time, stands still and ends.
+//! A process with a group member: the real machines of the client, with an application around them that polls, commits,
+//! is slow, pauses and ends.
 
 mod application;
 mod calls;
@@ -25,31 +25,31 @@ use super::{CallId, Client, Io, Reply};
 use crate::checks;
 
 use application::Callback;
-use calls::UnderWay;
+use calls::InFlight;
 use proof::Proof;
 
 const REQUEST_TIMEOUT_MS: i64 = 3_000;
 const HEARTBEAT_INTERVAL_MS: i32 = 1_500;
-/// How old metadata gets.
+/// The age at which metadata is refreshed.
 const METADATA_MS: u64 = 2_000;
 
-/// What a process is started with.
+/// The settings of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct MemberSettings {
     pub(crate) group: ByteString,
     pub(crate) instance: Option<ByteString>,
     pub(crate) topics: BTreeSet<ByteString>,
-    /// Instead of topics.
+    /// In topic_partition of topics.
     pub(crate) pattern: Option<ByteString>,
     pub(crate) rebalance_ms: i32,
     pub(crate) protocol: ProtocolSettings,
-    /// How long the application is busy with an event, at most.
+    /// The longest time that the application handles an event.
     pub(crate) callback_ms_max: u64,
     /// Leaves for good at this time.
     pub(crate) leaves_at: Option<i64>,
-    /// Asks for a rebalance at this time.
+    /// Requests a rebalance at this time.
     pub(crate) enforces_at: Option<i64>,
-    /// One of the bugs: the application is not always told what it loses.
+    /// One of the bugs: the application does not always see revocations.
     pub(crate) forgets_revoked: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum ProtocolSettings {
     },
     Consumer {
         assignor: Option<ByteString>,
-        /// As the broker is configured.
+        /// The configuration of the broker.
         session_ms: i32,
     },
 }
@@ -70,10 +70,10 @@ pub(crate) enum ProtocolSettings {
 pub(crate) struct GroupMember {
     settings: MemberSettings,
     process: Option<Process>,
-    /// When the next process starts.
+    /// The start of the next process.
     starts_at: i64,
     gone: bool,
-    /// The next time to be woken that the world knows of.
+    /// The next wake-up that was requested.
     wakes_at: i64,
 }
 
@@ -82,15 +82,15 @@ pub(crate) struct GroupMember {
 struct Process {
     member: Member,
     offsets: OffsetCalls,
-    calls: BTreeMap<CallId, UnderWay>,
+    calls: BTreeMap<CallId, InFlight>,
     proof: Proof,
-    /// The topics as this process last saw them, and when it looks again.
+    /// The topics as this process last saw them, and the time of the next refresh.
     topics: Arc<TopicsImage>,
     looks_at: i64,
-    /// When the application polls next, unless it is busy.
+    /// The time of the application's next poll, unless it handles an event.
     polls_at: i64,
     busy: Option<Callback>,
-    /// What the application reads.
+    /// The partitions that the application reads.
     reads: BTreeSet<TopicPartition>,
     commits: BTreeMap<CommitId, BTreeMap<TopicPartition, i64>>,
     fetches: BTreeMap<FetchId, BTreeSet<TopicPartition>>,
@@ -141,7 +141,7 @@ impl GroupMember {
         self.starts_at = io.soon(max_ms);
     }
 
-    /// The member can do nothing more. Whoever looks after processes starts another, unless one runs already.
+    /// The member is ended. The supervisor of processes starts another, unless one runs already.
     fn failed(&mut self, io: &mut Io<'_>, error: &MemberError) {
         match error {
             MemberError::FencedInstance { instance_id } => {
@@ -156,7 +156,7 @@ impl GroupMember {
         }
     }
 
-    /// Unsubscribes and ends, without waiting for answers.
+    /// Unsubscribes and ends, without waiting for responses.
     fn leave(&mut self, io: &mut Io<'_>, how: Leave) {
         if let Some(process) = &mut self.process {
             process.leave(&self.settings, io, how);
@@ -164,7 +164,7 @@ impl GroupMember {
         self.stop(io);
     }
 
-    /// Lets the process do what is due, and asks to be woken for what comes next.
+    /// Lets the process do everything that is due, and requests its next wake-up.
     fn go_on(&mut self, io: &mut Io<'_>) {
         if self.gone {
             return;
@@ -203,16 +203,16 @@ impl Client for GroupMember {
         self.go_on(io);
     }
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         if let Some(process) = &mut self.process {
-            process.answer(&self.settings, io, call, reply);
+            process.handle_reply(&self.settings, io, call, reply);
         }
         self.go_on(io);
     }
 
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
         if let Some(process) = &mut self.process {
-            process.unanswered(io, call);
+            process.handle_no_reply(io, call);
         }
         self.go_on(io);
     }
@@ -278,7 +278,7 @@ impl Process {
         Ok(process)
     }
 
-    /// What is due, until nothing is.
+    /// Everything that is due, until nothing is.
     fn go_on(&mut self, settings: &MemberSettings, io: &mut Io<'_>) -> Result<(), MemberError> {
         let now = io.now();
         if now >= self.looks_at || (self.member.metadata_needed().is_some() && io.random.below(2) == 0) {
@@ -301,7 +301,7 @@ impl Process {
         next.min(application).min(self.looks_at).max(now + 1)
     }
 
-    /// Metadata is refreshed: the process sees the topics as they are now.
+    /// Refreshes the metadata: the process sees the topics as they are now.
     fn look(&mut self, settings: &MemberSettings, io: &mut Io<'_>) {
         self.looks_at = io.soon(METADATA_MS);
         self.topics = io.topics.clone();

@@ -1,4 +1,4 @@
-//! How long a member may believe that it owns what it owns.
+//! The time until which a member may believe in its ownership.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use milena_machines::TopicPartition;
 use super::{MemberSettings, ProtocolSettings};
 use crate::clients::Io;
 
-/// What the broker's answers prove.
+/// The facts that the broker's responses prove.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// Since when the session lasts at least.
+    /// The time since when the session lasts at least.
     pub(super) proven_at: i64,
-    /// In the consumer protocol: when a heartbeat was sent before and after which there was nothing to let go of.
+    /// In the consumer protocol: when a heartbeat was sent before and after which there was nothing to revoke.
     pub(super) clean_at: i64,
-    /// What the broker last told to be ours. In the classic protocol, only this is proven by what follows.
+    /// The last assignment from the broker. In the classic protocol, only this is proven by later responses.
     pub(super) target: Option<BTreeSet<TopicPartition>>,
-    /// In the consumer protocol: what the broker was last told that we own.
-    pub(super) told: BTreeSet<TopicPartition>,
-    /// In the classic protocol: when we asked to be let in as somebody new, until we know what is ours.
+    /// In the consumer protocol: the owned partitions that were last reported to the broker.
+    pub(super) reported: BTreeSet<TopicPartition>,
+    /// In the classic protocol: when a new member requested to join, until it knows its assignment.
     pub(super) let_in_at: Option<i64>,
 }
 
@@ -29,20 +29,22 @@ impl Default for Proof {
             proven_at: i64::MIN,
             clean_at: i64::MIN,
             target: None,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             let_in_at: None,
         }
     }
 }
 
 impl Proof {
-    /// Whether the broker waits to hear that the application has let go of something.
+    /// Whether the broker waits for the application to revoke a partition.
     pub(super) fn must_revoke(&self) -> bool {
-        self.target.as_ref().is_some_and(|target| !self.told.is_subset(target))
+        self.target
+            .as_ref()
+            .is_some_and(|target| !self.reported.is_subset(target))
     }
 
-    /// The member believes in what it reads until the broker could have given it up.
-    pub(super) fn hold(&self, settings: &MemberSettings, io: &mut Io<'_>, reads: &BTreeSet<TopicPartition>) {
+    /// The member believes in its partitions until the broker could have expired it.
+    pub(super) fn extend_claims(&self, settings: &MemberSettings, io: &mut Io<'_>, reads: &BTreeSet<TopicPartition>) {
         let group: &ByteString = &settings.group;
         if io
             .checks
@@ -65,11 +67,19 @@ impl Proof {
         };
         let now = io.now();
         let is_classic = matches!(settings.protocol, ProtocolSettings::Classic { .. });
-        let is_proven =
-            |place: &&TopicPartition| !is_classic || self.target.as_ref().is_some_and(|target| target.contains(*place));
-        for place in reads.iter().filter(is_proven) {
-            let held = io.checks.owners.hold(now, io.id, (group, place), (proven_at, until));
-            io.checks.demand(held);
+        let is_proven = |topic_partition: &&TopicPartition| {
+            !is_classic
+                || self
+                    .target
+                    .as_ref()
+                    .is_some_and(|target| target.contains(*topic_partition))
+        };
+        for topic_partition in reads.iter().filter(is_proven) {
+            let result = io
+                .checks
+                .owners
+                .claim(now, io.id, (group, topic_partition), (proven_at, until));
+            io.checks.demand(result);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the sender asks for goes over the network, and what comes back goes to it.
+//! Requests of the sender over the network, and their responses.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use milena_wire::{
 use super::{Parts, Process, WriterSettings, copier::COPIERS};
 use crate::{
     broker::offsets_partition,
-    checks::input_place,
+    checks::input_partition,
     clients::{Call, CallId, Io, PRODUCERS_GROUP, Produce, Reply, Request},
 };
 
@@ -31,19 +31,19 @@ const FETCH_VERSION: i16 = 9;
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    under_way: BTreeMap<CallId, UnderWay>,
+    in_flight: BTreeMap<CallId, InFlight>,
     produces: BTreeMap<MachineCall, Producing>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     call: Call,
-    what: What,
+    kind: RequestKind,
 }
 
 #[derive(Debug, Clone)]
-enum What {
-    /// A partition's part of a `Produce` request.
+enum RequestKind {
+    /// A partition of a `Produce` request.
     Produce(MachineCall, SentBatch),
     Control(ControlCall),
     /// The offset of the input.
@@ -58,7 +58,7 @@ struct Producing {
 }
 
 impl Process {
-    /// Sends all that is to be sent. Tells whether there was anything.
+    /// Sends all requests. Returns whether there were any.
     pub(super) fn send_calls(&mut self, settings: &WriterSettings, io: &mut Io<'_>) -> bool {
         let mut has_sent = false;
         while let Some(call) = self.sender.poll_produce_request(io.now()) {
@@ -73,7 +73,7 @@ impl Process {
             }
             let request = control_request(&call);
             let sent = io.send(request, call.timeout_ms);
-            self.calls.insert(sent, What::Control(call));
+            self.calls.insert(sent, RequestKind::Control(call));
         }
         has_sent
     }
@@ -99,21 +99,21 @@ impl Process {
             let is_v2 = call.version_min >= 12;
             let part = io.send(Request::Produce { is_v2, produce }, call.timeout_ms);
             parts.insert(part.id);
-            self.calls.insert(part, What::Produce(call.id, *sent));
+            self.calls.insert(part, RequestKind::Produce(call.id, *sent));
         }
         let answers = vec![];
         self.calls.produces.insert(call.id, Producing { parts, answers });
     }
 
-    /// Asks where the input was read up to, and waits for transactions that are about to change it.
+    /// Fetches the committed offset of the input, and waits for transactions that are about to change it.
     pub(super) fn fetch_offset(&mut self, settings: &WriterSettings, io: &mut Io<'_>, input: i32) {
-        let place = input_place(input);
+        let topic_partition = input_partition(input);
         let group = OffsetFetchRequestGroup {
             group_id: PRODUCERS_GROUP.into(),
             member_epoch: -1,
             topics: Some(vec![OffsetFetchRequestTopics {
-                name: place.topic,
-                partition_indexes: vec![place.partition],
+                name: topic_partition.topic,
+                partition_indexes: vec![topic_partition.partition],
                 ..Default::default()
             }]),
             ..Default::default()
@@ -124,16 +124,16 @@ impl Process {
         };
         let version = FETCH_VERSION;
         let sent = io.send(Request::Group { version, request }, settings.request_timeout_ms);
-        self.calls.insert(sent, What::Fetch);
+        self.calls.insert(sent, RequestKind::Fetch);
     }
 
-    pub(super) fn answered(&mut self, settings: &WriterSettings, io: &mut Io<'_>, call: CallId, reply: Reply) {
-        let Some(UnderWay { call: under_way, what }) = self.calls.under_way.remove(&call) else {
+    pub(super) fn handle_reply(&mut self, settings: &WriterSettings, io: &mut Io<'_>, call: CallId, reply: Reply) {
+        let Some(InFlight { call: in_flight, kind }) = self.calls.in_flight.remove(&call) else {
             return;
         };
         let now = io.now();
-        match (what, reply) {
-            (What::Produce(machine, sent), Reply::Produced(error)) => {
+        match (kind, reply) {
+            (RequestKind::Produce(machine, sent), Reply::Produced(error)) => {
                 let Some(producing) = self.calls.produces.get_mut(&machine) else {
                     return;
                 };
@@ -151,14 +151,16 @@ impl Process {
                     self.sender.handle_produce_response(now, machine, Ok(&done.answers));
                 }
             }
-            (What::Control(control), reply) => match control_response(&control, reply) {
+            (RequestKind::Control(control), reply) => match control_response(&control, reply) {
                 Some(response) => {
-                    learn(settings, io, &under_way, &response);
+                    learn(settings, io, &in_flight, &response);
                     self.sender.handle_control_response(now, control.id, Ok(response));
                 }
-                None => io.checks.fail(format!("client {} was answered something else", io.id)),
+                None => io
+                    .checks
+                    .fail(format!("client {} got the reply to another request", io.id)),
             },
-            (What::Fetch, Reply::Group(GroupReply::OffsetFetch(group))) => {
+            (RequestKind::Fetch, Reply::Group(GroupReply::OffsetFetch(group))) => {
                 let topic = group.topics.first().and_then(|topic| topic.partitions.first());
                 let offset = topic.filter(|found| group.error_code == 0 && found.error_code == 0);
                 let offset = offset.map(|found| found.committed_offset);
@@ -167,12 +169,12 @@ impl Process {
                     self.due = io.soon(300);
                 }
             }
-            (what, reply) => io.checks.fail(format!("{what:?} was answered {reply:?}")),
+            (kind, reply) => io.checks.fail(format!("{kind:?} got the reply {reply:?}")),
         }
     }
 
-    pub(super) fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
-        let Some(UnderWay { call, what }) = self.calls.under_way.remove(&call) else {
+    pub(super) fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
+        let Some(InFlight { call, kind }) = self.calls.in_flight.remove(&call) else {
             return;
         };
         let failure = match io.random.below(3) {
@@ -181,9 +183,9 @@ impl Process {
             _ => CallFailure::TimedOut,
         };
         let now = io.now();
-        match what {
-            // Nothing is known of the other partitions either: the answer would have been one.
-            What::Produce(machine, sent) => {
+        match kind {
+            // The other partitions are unknown too: the response would have been one.
+            RequestKind::Produce(machine, sent) => {
                 if call.last_arrival.is_none() {
                     self.mistakes.note_lost(sent.id);
                 }
@@ -195,16 +197,16 @@ impl Process {
                         failure
                     };
                     for part in producing.parts {
-                        self.calls.under_way.remove(&part);
+                        self.calls.in_flight.remove(&part);
                     }
                     self.sender.handle_produce_response(now, machine, Err(failure));
                 }
             }
-            What::Control(call) => match self.mistakes.lost_end(&call) {
+            RequestKind::Control(call) => match self.mistakes.lost_end(&call) {
                 Some(response) => self.sender.handle_control_response(now, call.id, Ok(response)),
                 None => self.sender.handle_control_response(now, call.id, Err(failure)),
             },
-            What::Fetch => {
+            RequestKind::Fetch => {
                 if let Some(copier) = &mut self.copier {
                     copier.fetched(io, None);
                     self.due = io.soon(300);
@@ -213,12 +215,12 @@ impl Process {
         }
     }
 
-    /// For a mistake: takes all requests with records for answered.
+    /// For a mistake: takes all requests with records for successful.
     pub(super) fn believe_all(&mut self, now: i64) {
-        let under_way = std::mem::take(&mut self.calls.under_way);
+        let in_flight = std::mem::take(&mut self.calls.in_flight);
         for (machine, _) in std::mem::take(&mut self.calls.produces) {
-            let ours = under_way.values().filter_map(|sent| match &sent.what {
-                What::Produce(call, sent) if *call == machine => Some(ProducePartitionResponse {
+            let ours = in_flight.values().filter_map(|sent| match &sent.kind {
+                RequestKind::Produce(call, sent) if *call == machine => Some(ProducePartitionResponse {
                     slot: sent.slot,
                     error: ErrorCode::None,
                     base_offset: -1,
@@ -230,20 +232,20 @@ impl Process {
             let answers: Vec<ProducePartitionResponse> = ours.collect();
             self.sender.handle_produce_response(now, machine, Ok(&answers));
         }
-        let others = under_way
+        let others = in_flight
             .into_iter()
-            .filter(|(_, sent)| !matches!(sent.what, What::Produce(..)));
-        self.calls.under_way = others.collect();
+            .filter(|(_, sent)| !matches!(sent.kind, RequestKind::Produce(..)));
+        self.calls.in_flight = others.collect();
     }
 }
 
 impl Calls {
-    fn insert(&mut self, call: Call, what: What) {
-        self.under_way.insert(call.id, UnderWay { call, what });
+    fn insert(&mut self, call: Call, kind: RequestKind) {
+        self.in_flight.insert(call.id, InFlight { call, kind });
     }
 }
 
-/// What the checks can learn from an answer: who is whom, and whether somebody succeeds who was replaced.
+/// Facts for the checks in a response: producer ids, and successes of replaced producers.
 fn learn(settings: &WriterSettings, io: &mut Io<'_>, call: &Call, response: &ControlResponse) {
     let Some(copying) = &settings.copying else { return };
     let id = copying.transactional_id();
@@ -255,8 +257,8 @@ fn learn(settings: &WriterSettings, io: &mut Io<'_>, call: &Call, response: &Con
             io.checks.writes.set_producer(copying.input, producer);
         }
         ControlResponse::EndTxn(response) if response.error_code == 0 => {
-            let held = io.checks.fencing.check(io.id, &COPIERS, Some(&id), call.sent_at);
-            io.checks.demand(held);
+            let result = io.checks.fencing.check(io.id, &COPIERS, Some(&id), call.sent_at);
+            io.checks.demand(result);
             if response.producer_id >= 0 {
                 let producer = (response.producer_id, response.producer_epoch);
                 io.checks.writes.set_producer(copying.input, producer);

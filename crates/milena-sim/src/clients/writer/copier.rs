@@ -1,4 +1,4 @@
-//! An application that copies an input in transactions: each record of it has its effect once, whatever happens.
+//! An application that copies an input in transactions: each record has its effect once, whatever happens.
 
 use bytestring::ByteString;
 use milena_machines::{
@@ -9,11 +9,11 @@ use milena_machines::{
 use super::{Copying, Process, WriterSettings};
 use crate::{
     Mutation,
-    checks::input_place,
+    checks::input_partition,
     clients::{Io, PRODUCERS_GROUP},
 };
 
-/// Where copiers with the same input meet in the checks.
+/// The key of copiers with the same input in the checks.
 pub(super) const COPIERS: ByteString = ByteString::from_static("copiers");
 
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub(super) struct Copier {
     state: State,
     /// The next record to copy.
     position: i64,
-    /// What the position is once the transaction is committed.
+    /// The position once the transaction is committed.
     next: i64,
     transactions: u64,
-    /// When an operation is waited for no longer; it is then called again.
+    /// The deadline of an operation; after it the operation is called again.
     patience: i64,
 }
 
@@ -33,15 +33,15 @@ pub(super) struct Copier {
 enum State {
     New,
     Running(Operation, OperationId),
-    /// Nobody waited for this any more.
+    /// The wait for this timed out.
     Impatient(Operation),
-    /// The offset is to be asked for, or is being asked for.
+    /// The offset is to be fetched, or is being fetched.
     Lost,
     Fetching,
     Idle,
-    /// So many batches are still to be written.
+    /// The number of batches still to be written.
     Writing(u64),
-    /// All is written. Are the offsets sent?
+    /// All is written; the offsets may still have to be sent.
     Written {
         has_offsets: bool,
     },
@@ -63,7 +63,7 @@ impl Copier {
         self.state == State::Idle
     }
 
-    /// Does the next step. Tells whether there is something new to send.
+    /// Does the next step. Returns whether there is something new to send.
     pub(super) fn act(&mut self, process: &mut Process, settings: &WriterSettings, io: &mut Io<'_>) -> bool {
         let now = io.now();
         let is_idle = self.state == State::Idle;
@@ -97,7 +97,7 @@ impl Copier {
                 self.state = State::Fetching;
                 process.fetch_offset(settings, io, self.copying.input);
             }
-            // The answer wakes it, or that there is none.
+            // The response wakes it, or the lack of one.
             State::Fetching => {
                 process.due = i64::MAX;
                 return false;
@@ -170,7 +170,7 @@ impl Copier {
             leader_epoch: None,
             metadata: "".into(),
         };
-        let offsets = vec![(input_place(self.copying.input), offset)];
+        let offsets = vec![(input_partition(self.copying.input), offset)];
         let started = process.sender.send_offsets(io.now(), group, offsets);
         self.started(io, Operation::SendOffsets, started);
     }
@@ -185,7 +185,7 @@ impl Copier {
         }
     }
 
-    /// An operation has ended. It is a mistake to take what was committed for aborted.
+    /// An operation has ended. It is a mistake to take a commit for an abort.
     pub(super) fn done(
         &mut self,
         io: &mut Io<'_>,
@@ -217,7 +217,7 @@ impl Copier {
         }
     }
 
-    /// Does what the error says. After one that is fatal the process is started anew.
+    /// Reacts as the error says. After a fatal one the process is started anew.
     fn failed(&mut self, io: &mut Io<'_>, operation: Operation, error: &TransactionError) {
         io.note(|| format!("cannot {operation}: {error}"));
         match error.remedy() {
@@ -229,7 +229,7 @@ impl Copier {
         }
     }
 
-    /// The offset of the input is known, or has to be asked for again.
+    /// The offset of the input is known, or has to be fetched again.
     pub(super) fn fetched(&mut self, io: &mut Io<'_>, offset: Option<i64>) {
         io.note(|| format!("reads on from {offset:?}"));
         match offset {

@@ -1,9 +1,9 @@
-//! Bugs that a sender could have, put in between it and the network: the sender itself has no switch for them.
+//! Bugs that a sender could have, put between it and the network: the sender itself has no switch for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::{
-    produce::{BatchId, ControlCall, ControlRequest, ControlResponse, Fate, SentBatch, Slot, Stamp},
+    produce::{BatchId, ControlCall, ControlRequest, ControlResponse, SentBatch, Slot, Stamp, WriteStatus},
     transaction::ProducerEpoch,
 };
 use milena_wire::messages::{EndTxnResponse, InitProducerIdResponse};
@@ -14,12 +14,12 @@ use crate::{Mutation, clients::Io};
 #[derive(Debug, Default)]
 pub(super) struct Mistakes {
     mutation: Option<Mutation>,
-    /// The next sequence of a partition, if each try gets one of its own.
+    /// The next sequence number of a partition, if each attempt gets one of its own.
     next: BTreeMap<(Slot, ProducerEpoch), i32>,
-    /// Batches that left and did not arrive.
+    /// Batches that were sent and did not arrive.
     lost: BTreeSet<BatchId>,
     was_fenced: bool,
-    /// An end was not answered.
+    /// An `EndTxn` had no response.
     has_lost_end: bool,
 }
 
@@ -32,7 +32,7 @@ impl Mistakes {
         }
     }
 
-    /// What the batch is stamped with.
+    /// The stamp of the batch.
     pub(super) fn stamp(&mut self, sent: &SentBatch, records: usize) -> Stamp {
         if self.mutation != Some(Mutation::NumberRetriesAnew) {
             return sent.stamp;
@@ -54,7 +54,7 @@ impl Mistakes {
         self.lost.insert(batch);
     }
 
-    /// A newer batch takes the place of one that is repeated.
+    /// A newer batch takes the topic_partition of one that is retried.
     pub(super) fn overtake(&mut self, sent: &SentBatch, batches: &mut BTreeMap<BatchId, Batch>) {
         let was_lost = self.lost.remove(&sent.id);
         if self.mutation != Some(Mutation::NewerOvertakesRepeated) || !was_lost {
@@ -72,15 +72,15 @@ impl Mistakes {
         }
     }
 
-    /// What the application is told of a batch that failed.
-    pub(super) fn fate(&self, fate: Fate) -> Fate {
+    /// The result that the application gets for a failed batch.
+    pub(super) fn status(&self, status: WriteStatus) -> WriteStatus {
         match self.mutation {
-            Some(Mutation::DenyWhatIsInFlight) => Fate::NotWritten,
-            _ => fate,
+            Some(Mutation::DenyWhatIsInFlight) => WriteStatus::NotWritten,
+            _ => status,
         }
     }
 
-    /// What is made of an end that was not answered.
+    /// The interpretation of an `EndTxn` without a response.
     pub(super) fn lost_end(&mut self, call: &ControlCall) -> Option<ControlResponse> {
         let ControlRequest::EndTxn(request) = &call.request else {
             return None;
@@ -104,7 +104,7 @@ impl Mistakes {
         std::mem::take(&mut self.has_lost_end) && self.mutation == Some(Mutation::LostEndIsAbort)
     }
 
-    /// Who was fenced goes on as whoever took its place, and does not ask.
+    /// A fenced producer continues as its successor, without a request.
     pub(super) fn known_id(
         &self,
         settings: &WriterSettings,

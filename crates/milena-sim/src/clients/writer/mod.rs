@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
-    produce::{BatchId, Fate, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig},
+    produce::{BatchId, NewBatch, Sender, SenderConfig, SenderEvent, Slot, TransactionConfig, WriteStatus},
 };
 
 use super::{CallId, Client, Io, Reply};
-use crate::{Mutation, broker::DATA_TOPIC, checks::Told};
+use crate::{Mutation, broker::DATA_TOPIC, checks::ReportedResult};
 
 use calls::Calls;
 use copier::Copier;
 use mistakes::Mistakes;
 
-/// What a process is started with.
+/// The settings of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct WriterSettings {
     /// Copies in transactions; otherwise it writes plain records.
@@ -35,7 +35,7 @@ pub(crate) struct WriterSettings {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Copying {
-    /// The input, which also makes the transactional id: who copies the same one is fenced.
+    /// The input, which also makes the transactional id: copiers of the same one fence each other.
     pub(crate) input: i32,
     pub(crate) timeout_ms: i32,
     /// From this transaction on the brokers speak version 2.
@@ -48,16 +48,16 @@ impl Copying {
     }
 }
 
-/// The nodes that partitions can be led by. All are the one broker.
+/// The nodes that can lead partitions. All are the one broker.
 const NODES: u64 = 2;
-/// As many batches wait at most.
+/// The limit of waiting batches.
 const BATCHES_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
     settings: WriterSettings,
     process: Option<Process>,
-    /// Another has taken its place for good.
+    /// Another has taken its topic_partition for good.
     gone: bool,
     was_fenced: bool,
     starts_at: i64,
@@ -74,26 +74,26 @@ struct Process {
     mistakes: Mistakes,
     copier: Option<Copier>,
     last_batch: u64,
-    /// When the application does something next.
+    /// The time of the application's next action.
     due: i64,
-    /// When it asks again who leads the partitions that nobody led.
+    /// The time of the next metadata refresh for partitions without a leader.
     metadata_due: Option<i64>,
-    /// When it is woken next.
+    /// The time of its next wake-up.
     alarm: i64,
 }
 
-/// The bytes of a batch, so to say.
+/// Stands in for the bytes of a batch.
 #[derive(Debug, Clone)]
 struct Batch {
     slot: Slot,
     values: Vec<u64>,
 }
 
-/// How it goes on with a process.
+/// The next state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Fine,
-    /// The sender can do nothing any more.
+    /// The sender is ended.
     Failed,
 }
 
@@ -128,7 +128,7 @@ impl Writer {
         }
     }
 
-    /// Lets the process do all that it can now, and says when it wants to be woken.
+    /// Lets the process do all that it can now, and returns its next wake-up.
     fn go_on(&mut self, io: &mut Io<'_>) {
         let Some(process) = &mut self.process else { return };
         match process.pump(&self.settings, io) {
@@ -137,7 +137,7 @@ impl Writer {
         }
     }
 
-    /// The application starts the producer anew, unless another has its place.
+    /// The application starts the producer anew, unless another has its topic_partition.
     fn failed(&mut self, io: &mut Io<'_>) {
         self.stop(io);
         if let Some(copying) = &self.settings.copying {
@@ -161,15 +161,15 @@ impl Client for Writer {
         self.go_on(io);
     }
 
-    fn answer(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
+    fn handle_reply(&mut self, io: &mut Io<'_>, call: CallId, reply: Reply) {
         let Some(process) = &mut self.process else { return };
-        process.answered(&self.settings, io, call, reply);
+        process.handle_reply(&self.settings, io, call, reply);
         self.go_on(io);
     }
 
-    fn unanswered(&mut self, io: &mut Io<'_>, call: CallId) {
+    fn handle_no_reply(&mut self, io: &mut Io<'_>, call: CallId) {
         let Some(process) = &mut self.process else { return };
-        process.unanswered(io, call);
+        process.handle_no_reply(io, call);
         self.go_on(io);
     }
 
@@ -220,7 +220,7 @@ impl Process {
         process
     }
 
-    /// Looks at the metadata: partitions are led by any node, or by none.
+    /// Refreshes the metadata: partitions are led by any node, or by none.
     fn find_leaders(&mut self, io: &mut Io<'_>) {
         self.metadata_due = None;
         for slot in self.slots.clone() {
@@ -283,17 +283,21 @@ impl Process {
 
     fn take_events(&mut self, io: &mut Io<'_>) {
         while let Some(event) = self.sender.poll_event() {
-            io.note(|| format!("hears {event:?}"));
+            io.note(|| format!("gets {event:?}"));
             match event {
                 SenderEvent::Acked { batch, .. } => {
                     if let Some(batch) = self.batches.remove(&batch) {
-                        io.checks.writes.tell(&batch.values, Told::Acked);
+                        io.checks.writes.report(&batch.values, ReportedResult::Acked);
                     }
                 }
                 SenderEvent::Failed { batch, error, .. } => {
-                    let fate = self.mistakes.fate(error.fate);
-                    if let Some(batch) = self.batches.remove(&batch).filter(|_| fate == Fate::NotWritten) {
-                        io.checks.writes.tell(&batch.values, Told::NotWritten);
+                    let status = self.mistakes.status(error.status);
+                    if let Some(batch) = self
+                        .batches
+                        .remove(&batch)
+                        .filter(|_| status == WriteStatus::NotWritten)
+                    {
+                        io.checks.writes.report(&batch.values, ReportedResult::NotWritten);
                     }
                 }
                 SenderEvent::Split { batch, slot } => self.split(io, batch, slot),
@@ -337,7 +341,7 @@ impl Process {
         self.sender.push(io.now(), slot, batch);
     }
 
-    /// What the application does when it is its turn. Tells whether there is something new to send.
+    /// The next action of the application. Returns whether there is something new to send.
     fn act(&mut self, settings: &WriterSettings, io: &mut Io<'_>) -> bool {
         if io.random.below(20) == 0 {
             self.find_leaders(io);
@@ -353,7 +357,7 @@ impl Process {
         }
         for _ in 0..io.random.below(5) {
             let Some(slot) = self.some_slot(io) else { break };
-            // An open batch leaves if it is wanted; now and then it is full.
+            // An open batch is sent if it is wanted; now and then it is full.
             let is_full = io.random.below(3) == 0 && self.batches.len() < BATCHES_MAX;
             if is_full || self.sender.wants_batch(slot) {
                 let values = (0..1 + io.random.below(3)).map(|_| io.checks.writes.next_value(self.number, None));
@@ -365,10 +369,10 @@ impl Process {
     }
 
     fn some_slot(&self, io: &mut Io<'_>) -> Option<Slot> {
-        let place = io.random.below(self.slots.len() as u64);
-        self.slots.get(place as usize).copied()
+        let topic_partition = io.random.below(self.slots.len() as u64);
+        self.slots.get(topic_partition as usize).copied()
     }
 }
 
-/// Requests for which answers are still to come.
+/// Requests that still wait for responses.
 type Parts = BTreeSet<CallId>;

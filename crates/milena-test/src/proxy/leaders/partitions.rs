@@ -4,7 +4,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use milena_wire::{Uuid, api::versions, errors::ErrorCode, messages::*};
 
-use super::{Leaders, Misled, Refused, node_id};
+use super::{Leaders, RejectedPartition, RejectedPartitions, node_id};
 
 impl Leaders {
     /// Whether a node answers for a partition; then with the epoch that the broker knows, in place of the one that clients
@@ -14,7 +14,7 @@ impl Leaders {
         node: usize,
         (topic, topic_id): (&ByteString, Uuid),
         place: Place<'_>,
-        misled: &mut Misled,
+        rejected: &mut RejectedPartitions,
     ) -> bool {
         let name = self.names.get(&topic_id).unwrap_or(topic).clone();
         let key = (name, place.partition);
@@ -31,7 +31,7 @@ impl Leaders {
         } else {
             return true;
         };
-        misled.partitions.push(Refused {
+        rejected.partitions.push(RejectedPartition {
             topic: topic.clone(),
             topic_id,
             partition: place.partition,
@@ -42,7 +42,7 @@ impl Leaders {
         false
     }
 
-    pub(super) fn lead_fetch(&self, node: usize, request: &mut FetchRequest, misled: &mut Misled) {
+    pub(super) fn lead_fetch(&self, node: usize, request: &mut FetchRequest, rejected: &mut RejectedPartitions) {
         // Without a session, each fetch names all of its partitions.
         request.session_id = 0;
         request.session_epoch = -1;
@@ -51,39 +51,44 @@ impl Leaders {
             let name = (&topic.topic, topic.topic_id);
             topic.partitions.retain_mut(|partition| {
                 let place = Place::new(partition.partition, &mut partition.current_leader_epoch);
-                self.takes(node, name, place, misled)
+                self.takes(node, name, place, rejected)
             });
         }
         request.topics.retain(|topic| !topic.partitions.is_empty());
-        if !misled.partitions.is_empty() {
+        if !rejected.partitions.is_empty() {
             // What there is to say about those does not wait for records of the others.
             request.max_wait_ms = 0;
         }
     }
 
-    pub(super) fn lead_list(&self, node: usize, request: &mut ListOffsetsRequest, misled: &mut Misled) {
+    pub(super) fn lead_list(&self, node: usize, request: &mut ListOffsetsRequest, rejected: &mut RejectedPartitions) {
         for topic in &mut request.topics {
             let name = (&topic.name, Uuid::default());
             topic.partitions.retain_mut(|partition| {
                 let place = Place::new(partition.partition_index, &mut partition.current_leader_epoch);
-                self.takes(node, name, place, misled)
+                self.takes(node, name, place, rejected)
             });
         }
         request.topics.retain(|topic| !topic.partitions.is_empty());
     }
 
-    pub(super) fn lead_epochs(&self, node: usize, request: &mut OffsetForLeaderEpochRequest, misled: &mut Misled) {
+    pub(super) fn lead_epochs(
+        &self,
+        node: usize,
+        request: &mut OffsetForLeaderEpochRequest,
+        rejected: &mut RejectedPartitions,
+    ) {
         for topic in &mut request.topics {
             let name = (&topic.topic, Uuid::default());
             topic.partitions.retain_mut(|partition| {
                 let place = Place::new(partition.partition, &mut partition.current_leader_epoch);
-                self.takes(node, name, place, misled)
+                self.takes(node, name, place, rejected)
             });
         }
         request.topics.retain(|topic| !topic.partitions.is_empty());
     }
 
-    pub(super) fn lead_produce(&self, node: usize, request: &mut ProduceRequest, misled: &mut Misled) {
+    pub(super) fn lead_produce(&self, node: usize, request: &mut ProduceRequest, rejected: &mut RejectedPartitions) {
         for topic in &mut request.topic_data {
             let name = (&topic.name, topic.topic_id);
             topic.partition_data.retain(|partition| {
@@ -91,14 +96,14 @@ impl Leaders {
                     partition: partition.index,
                     epoch: None,
                 };
-                self.takes(node, name, place, misled)
+                self.takes(node, name, place, rejected)
             });
         }
         request.topic_data.retain(|topic| !topic.partition_data.is_empty());
     }
 
-    pub(super) fn refuse_fetch(&self, version: i16, response: &mut FetchResponse, misled: &[Refused]) {
-        for refused in misled {
+    pub(super) fn refuse_fetch(&self, version: i16, response: &mut FetchResponse, rejected: &[RejectedPartition]) {
+        for refused in rejected {
             let data = fetch_response::PartitionData {
                 partition_index: refused.partition,
                 error_code: refused.code.code(),
@@ -115,7 +120,7 @@ impl Leaders {
                 ..Default::default()
             });
         }
-        if !misled.is_empty() && version >= versions::fetch::NODE_ENDPOINTS {
+        if !rejected.is_empty() && version >= versions::fetch::NODE_ENDPOINTS {
             let endpoints = self.nodes().map(|(node_id, host, port)| fetch_response::NodeEndpoint {
                 node_id,
                 host,
@@ -126,9 +131,9 @@ impl Leaders {
         }
     }
 
-    pub(super) fn refuse_produce(&self, version: i16, response: &mut ProduceResponse, misled: &[Refused]) {
-        for refused in misled {
-            let answer = produce_response::PartitionProduceResponse {
+    pub(super) fn refuse_produce(&self, version: i16, response: &mut ProduceResponse, rejected: &[RejectedPartition]) {
+        for refused in rejected {
+            let refusal = produce_response::PartitionProduceResponse {
                 index: refused.partition,
                 error_code: refused.code.code(),
                 base_offset: -1,
@@ -138,11 +143,11 @@ impl Leaders {
             response.responses.push(produce_response::TopicProduceResponse {
                 name: refused.topic.clone(),
                 topic_id: refused.topic_id,
-                partition_responses: vec![answer],
+                partition_responses: vec![refusal],
                 ..Default::default()
             });
         }
-        if !misled.is_empty() && version >= versions::produce::CURRENT_LEADER {
+        if !rejected.is_empty() && version >= versions::produce::CURRENT_LEADER {
             let endpoints = self
                 .nodes()
                 .map(|(node_id, host, port)| produce_response::NodeEndpoint {
@@ -157,7 +162,7 @@ impl Leaders {
 }
 
 /// Who leads, where the version has a place for it.
-fn fetch_leader(version: i16, refused: &Refused) -> fetch_response::LeaderIdAndEpoch {
+fn fetch_leader(version: i16, refused: &RejectedPartition) -> fetch_response::LeaderIdAndEpoch {
     if version < versions::fetch::CURRENT_LEADER {
         return Default::default();
     }
@@ -168,7 +173,7 @@ fn fetch_leader(version: i16, refused: &Refused) -> fetch_response::LeaderIdAndE
     }
 }
 
-fn produce_leader(version: i16, refused: &Refused) -> produce_response::LeaderIdAndEpoch {
+fn produce_leader(version: i16, refused: &RejectedPartition) -> produce_response::LeaderIdAndEpoch {
     if version < versions::produce::CURRENT_LEADER {
         return Default::default();
     }

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn where_subscriptions_differ_nobody_can_hand_a_partition_to_somebody_with_much_less() {
+    fn where_subscriptions_differ_no_member_can_pass_a_partition_to_one_with_much_less() {
         let members = specs(&[
             ("a", &[topic(1, 4)]),
             ("b", &[topic(1, 4), topic(2, 4)]),
