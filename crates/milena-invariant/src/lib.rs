@@ -79,10 +79,11 @@ pub fn violations() -> BTreeMap<&'static str, u64> {
 
 /// The violations as the counter `milena_invariant_violations_total` in the text format of Prometheus.
 ///
-/// Without a violation there is only the type line.
+/// Without a violation there is only the head of the family.
 pub fn to_prometheus() -> String {
     const NAME: &str = "milena_invariant_violations_total";
-    let mut text = format!("# TYPE {NAME} counter\n");
+    let mut text =
+        format!("# HELP {NAME} Violated invariants, which are bugs of Milena, by name.\n# TYPE {NAME} counter\n");
     for (name, count) in violations() {
         let _ = writeln!(text, "{NAME}{{name=\"{name}\"}} {count}");
     }
@@ -193,7 +194,8 @@ mod tests {
         );
         assert_eq!(
             to_prometheus(),
-            "# TYPE milena_invariant_violations_total counter\n\
+            "# HELP milena_invariant_violations_total Violated invariants, which are bugs of Milena, by name.\n\
+             # TYPE milena_invariant_violations_total counter\n\
              milena_invariant_violations_total{name=\"numbers_are_even\"} 2\n\
              milena_invariant_violations_total{name=\"there_is_a_seventh_day\"} 1\n"
         );
