@@ -91,7 +91,7 @@ pub(super) fn explain(error: &io::Error) -> Option<String> {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "; set http_ca to a file with the certificate of its CA"
         }
-        Error::InvalidMessage(_) => "; perhaps the service has no TLS",
+        Error::InvalidMessage(_) => "; the port may serve HTTP without TLS",
         _ => "",
     };
     Some(format!("{error}{advice}"))

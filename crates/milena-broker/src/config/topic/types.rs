@@ -58,7 +58,7 @@ impl FromConfigValue for CleanupPolicy {
 /// The values of `compression.type`: all codecs, in the order of Kafka's documentation.
 pub(crate) const COMPRESSION_TYPES: Allowed = {
     const CODECS: usize = Codec::ALL.len();
-    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
+    #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
     const NAMES: [&str; CODECS + 1] = {
         // The first codec is none, whose name differs from that of the producer's key.
         let mut names = ["uncompressed"; CODECS + 1];
