@@ -14,7 +14,7 @@ use milena_client::{admin::Admin, config::ConfigMap};
 
 use crate::{
     clock::Clock,
-    driver::{self, EngineParts, Setup, Shared, start},
+    driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
     file::AppFile,
     handler::{BatchHandler, Done, Fault, Handler, States},
@@ -413,10 +413,10 @@ impl App {
         self.warn_of_returns();
         let mut engines = vec![];
         let all = self.take_routes();
-        let shared = Shared::new(&all, &self.breakers).map(Arc::new);
+        let exchange = BreakerExchange::new(&all, &self.breakers).map(Arc::new);
         for (delivery, routes) in all {
             let parts = EngineParts {
-                shared: shared.clone(),
+                exchange: exchange.clone(),
                 ..self.parts(delivery, routes, &setup)
             };
             engines.push(start(parts).await?);
@@ -454,7 +454,7 @@ impl App {
                 return Err(StartError::ReplayExactlyOnce { topics }.into());
             }
             let topics = setup.matching(delivery).await?;
-            let (started, stretches) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
+            let (started, ranges) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
             let engine = Arc::clone(&started.engine);
             engine.ended().await;
             started.finish(self.limits.close_timeout).await;
@@ -462,9 +462,9 @@ impl App {
                 return Err(failure.into());
             }
             report.counts.extend(engine.counts());
-            let ranges = stretches
+            let ranges = ranges
                 .into_iter()
-                .map(|(partition, stretch)| (partition, (stretch.begin, stretch.end)));
+                .map(|(partition, range)| (partition, (range.begin, range.end)));
             report.partitions.extend(ranges);
             report.unfinished.extend(engine.unfinished());
         }
@@ -516,7 +516,7 @@ impl App {
             bulkheads: self.bulkheads.clone(),
             setup: Arc::clone(setup),
             routing: Arc::clone(setup.routing()),
-            shared: None,
+            exchange: None,
             metadata_reserved: 0,
         }
     }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_ready_at_once_is_told_at_once() {
+    async fn a_future_that_is_ready_at_once_is_returned_at_once() {
         let mut pool = Pool::new();
         assert_eq!(pool.start(1, async { "done" }), FirstPoll::Ready(1, "done"));
         assert_eq!(pool.len(), 0);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_requests_to_known_places_are_answered() {
+    fn only_complete_requests_to_known_paths_are_served() {
         assert_eq!(head(b"GET / HTTP/1.1\r\nHost: a\r\n"), None);
         assert_eq!(head(b"GET / HTTP/1.1\r\n\r\nbody"), Some(&b"GET / HTTP/1.1"[..]));
         assert_eq!(code("GET /metrics HTTP/1.1\r\nHost: a"), 200);

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_itself_and_a_pattern_tells_what_its_braces_stand_for() {
+    fn a_name_matches_itself_and_a_pattern_captures_its_braces() {
         let orders = TopicName::parse("orders.v1").unwrap();
         assert_eq!(orders.captures("orders.v1"), Some(vec![]));
         assert_eq!(orders.captures("ordersxv1"), None);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_matches_whole_names_with_dots_and_tells_its_named_groups() {
+    fn an_expression_matches_whole_names_with_dots_and_captures_its_named_groups() {
         let events = TopicName::parse("^events-(?<region>[a-z]{2})-(?<tenant>.*?)(-(?<kind>v[0-9]+))?$").unwrap();
         let found = |topic| {
             let captures: Option<Vec<(Arc<str>, String)>> = events.captures(topic);

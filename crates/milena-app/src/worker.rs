@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_batch_the_call_ends_when_nobody_waits_for_any_of_it() {
+    async fn a_batch_call_is_dropped_when_all_its_jobs_are_cancelled() {
         let cancel = |index| WorkerCommand::Cancel(RecordId::new(index, 0));
         let (some, report) = worker(vec![WorkerCommand::Run(jobs(2)), cancel(0)]);
         let handler = Arc::new(|_batch: Batch<Raw>| async { tokio::task::yield_now().await });

@@ -32,6 +32,8 @@ mod resolve;
 mod schema;
 mod secrets;
 mod security_protocol;
+#[cfg(test)]
+mod tests;
 mod time;
 mod toml_text;
 mod value;

@@ -1,17 +1,13 @@
-//! A test kit, for the tests of Milena and for yours.
+//! A test kit, for the tests of Milena and of its users.
 //!
-//! [`TestBroker`] is a real broker inside the test. [`Faults`] stand between it and its clients: answers that come late,
-//! get lost or are errors, connections that are cut, stall or drip, leaders that move. [`MockConsumer`] needs no broker: it
-//! reads what the test has written down for it. [`TestKit`] runs a whole application, on a broker and with a time of its
-//! own.
+//! [`TestBroker`] is a real broker inside the test. [`Faults`] are injected between it and its clients: late, lost
+//! and error responses, connections that are cut, stall or drip, leaders that move. [`MockConsumer`] needs no
+//! broker: it returns the records of its script. [`TestKit`] runs a whole application, with its own broker and
+//! clock.
 //!
-//! Whatever is unexpected here panics: in a test, that is the way to say it.
+//! Unexpected conditions panic, so that they fail the test.
 
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::missing_panics_doc,
-    reason = "panics are how a test kit tells of what should not be"
-)]
 
 mod broker;
 mod faults;

@@ -29,10 +29,10 @@ pub fn app(bootstrap: &str, books: Books) -> App {
 
 /// Runs the application for a range of time.
 pub async fn repair(app: App, from_ms: i64, to_ms: i64) -> Result<ReplayReport, RunError> {
-    let stretch = Replay::new(format!("repair-{from_ms}"))
+    let range = Replay::new(format!("repair-{from_ms}"))
         .from(ReplayFrom::Time(from_ms))
         .to(ReplayTo::Time(to_ms));
-    app.replay(stretch).await
+    app.replay(range).await
 }
 
 #[tokio::main]

@@ -1,4 +1,4 @@
-//! Partitions and records that come.
+//! Partitions are assigned and records arrive.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use milena_machines::app::{
     Arrival, Assignment, CommittedOffset, HandlerId, HeldRecord, PartitionId, RetryInfo, Role, SourceId,
 };
 
-use super::{Engine, Owned, Payload, State, Topic};
+use super::{Engine, OwnedPartition, Payload, State, TopicBinding};
 use crate::{
     failure::{self, HeaderTrust},
     handler::{Scope, States, TopicScope},
@@ -20,15 +20,15 @@ pub(super) struct Begin {
     pub(super) partition: TopicPartition,
     pub(super) position: i64,
     pub(super) committed: Option<CommittedOffset>,
-    /// The leader epoch of what lies before that.
+    /// The leader epoch of the record before the position.
     pub(super) leader_epoch: Option<i32>,
-    /// What is held of it, if its keys stay in order through retries.
+    /// Its held records, if its handler keeps the order of keys through retries.
     pub(super) held: Option<Vec<HeldRecord>>,
 }
 
 impl Engine {
-    /// How the records of a topic are treated that a source reads; `None` if no handler does.
-    pub(super) fn find_topic(&self, source: SourceId, topic: &str, states: &States) -> Option<Topic> {
+    /// Handler and role of a topic that a source reads; `None` if it has no handler.
+    pub(super) fn find_topic(&self, source: SourceId, topic: &str, states: &States) -> Option<TopicBinding> {
         let found = self.routing.find(topic)?;
         let route = self
             .routes
@@ -40,7 +40,7 @@ impl Engine {
             Role::Main => HeaderTrust::None,
             Role::HeldKeys | Role::RetryTopic { .. } => HeaderTrust::All,
         };
-        Some(Topic {
+        Some(TopicBinding {
             handler: HandlerId(u16::try_from(found.place).unwrap_or(u16::MAX)),
             role: found.role,
             scope: Arc::new(TopicScope {
@@ -58,7 +58,8 @@ impl Engine {
         self.act(Some(source), |state, now_ms| {
             for mut begin in begins {
                 let Some(topic) = state.topic(self, source, &begin.partition.topic, states) else {
-                    tracing::error!(partition = %begin.partition, "no handler reads a partition that the group gave us");
+                    tracing::error!(event = "partition_without_handler", partition = %begin.partition,
+                        "partition {} was assigned, but its topic has no handler", begin.partition);
                     continue;
                 };
                 let assignment = Assignment {
@@ -71,27 +72,27 @@ impl Engine {
                     leader_epoch: begin.leader_epoch,
                 };
                 let committed = assignment.committed.clone();
-                let id = state.work.handle_assigned(now_ms, assignment);
+                let id = state.scheduler.handle_assigned(now_ms, assignment);
                 if let Some(held) = begin.held.take() {
-                    state.work.handle_held_records(now_ms, id, held);
+                    state.scheduler.handle_held_records(now_ms, id, held);
                 }
-                let owned = Owned {
+                let owned = OwnedPartition {
                     id,
                     source,
                     topic,
                     begin: begin.position,
                     committed,
                 };
-                state.suspicions.retain(|(partition, _), _| *partition != begin.partition);
+                state.refusals.forget_partition(&begin.partition);
                 state.owned.insert(begin.partition, owned);
             }
         });
     }
 
-    /// Begins a partition anew where the last transaction that counted ended. Gives that place.
+    /// Assigns a partition again at the end of the last committed transaction. Returns that offset.
     pub(super) fn begin_again(&self, source: SourceId, partition: &TopicPartition) -> Option<i64> {
         self.act(Some(source), |state, now_ms| {
-            let State { work, owned, .. } = state;
+            let State { scheduler, owned, .. } = state;
             let owned = owned.get_mut(partition)?;
             let assignment = Assignment {
                 partition: partition.clone(),
@@ -102,12 +103,12 @@ impl Engine {
                 committed: owned.committed.clone(),
                 leader_epoch: None,
             };
-            owned.id = work.handle_assigned(now_ms, assignment);
+            owned.id = scheduler.handle_assigned(now_ms, assignment);
             Some(owned.begin)
         })
     }
 
-    /// The ids of those that are ours.
+    /// The ids of partitions that are assigned.
     pub(super) fn ids(&self, partitions: &[TopicPartition]) -> Vec<PartitionId> {
         let state = self.state();
         let owned = partitions.iter().filter_map(|partition| state.owned.get(partition));
@@ -115,26 +116,28 @@ impl Engine {
     }
 
     pub(super) fn revoking(&self, source: SourceId, ids: &[PartitionId]) {
-        self.act(Some(source), |state, now_ms| state.work.handle_revoking(now_ms, ids));
+        self.act(Some(source), |state, now_ms| {
+            state.scheduler.handle_revoking(now_ms, ids)
+        });
     }
 
-    /// Whether all of these can go.
+    /// Whether all of these are released, or not assigned any more.
     pub(super) fn are_released(&self, ids: &[PartitionId]) -> bool {
         let state = self.state();
         let is_ours = |id: &PartitionId| state.owned.values().any(|owned| owned.id == *id);
         ids.iter().all(|id| state.released.contains(id) || !is_ours(id))
     }
 
-    /// They are gone, whatever was being done for them.
+    /// Drops partitions that have another owner already.
     pub(super) fn lost(&self, source: SourceId, ids: &[PartitionId]) {
         self.act(Some(source), |state, now_ms| {
-            state.work.handle_lost(now_ms, ids);
+            state.scheduler.handle_lost(now_ms, ids);
             state.owned.retain(|_, owned| !ids.contains(&owned.id));
         });
         self.forget(ids);
     }
 
-    /// Nobody asks for these any more.
+    /// Forgets released partitions that the listener has handed back.
     pub(super) fn forget(&self, ids: &[PartitionId]) {
         self.state().released.retain(|id| !ids.contains(id));
     }
@@ -144,7 +147,12 @@ impl Engine {
             if let Some(known) = state.groups.get_mut(usize::from(source.0)) {
                 *known = group;
             }
-            let State { work, owned, parts, .. } = state;
+            let State {
+                scheduler,
+                owned,
+                parts,
+                ..
+            } = state;
             let end_of = |partition: &TopicPartition| parts.get(partition).map_or(i64::MAX, |part| part.end);
             for run in records.runs() {
                 let partition = run.topic_partition();
@@ -153,25 +161,25 @@ impl Engine {
                 let scope = Arc::new(Arc::clone(&owned.topic.scope));
                 let last = run.get(run.len().saturating_sub(1));
                 let is_run = run.is_gapless() && last.is_some_and(|last| last.offset() < end);
-                if is_run && work.takes_run(now_ms, owned.id) {
-                    work.accept(now_ms, owned.id, run_arrival(run, &scope));
+                if is_run && scheduler.takes_run(now_ms, owned.id) {
+                    scheduler.accept(now_ms, owned.id, run_arrival(run, &scope));
                     continue;
                 }
                 for record in run.iter().take_while(|record| record.offset() < end) {
                     if let Some(arrival) = self.arrival(owned.topic.role, record, &scope) {
-                        work.accept(now_ms, owned.id, arrival);
+                        scheduler.accept(now_ms, owned.id, arrival);
                     }
                 }
             }
             for (partition, position) in records.next_offsets() {
                 if let Some(owned) = owned.get(partition) {
-                    work.handle_position(now_ms, owned.id, position.offset.min(end_of(partition)));
+                    scheduler.handle_position(now_ms, owned.id, position.offset.min(end_of(partition)));
                 }
             }
         });
     }
 
-    /// `None` for a record of a retry topic that another group has written for itself.
+    /// `None` for a record of a retry topic that belongs to another group.
     fn arrival(&self, role: Role, record: RecordRef<'_>, scope: &Scope) -> Option<Arrival<Payload>> {
         let mut records = record.to_run();
         let retry = match role {
@@ -216,7 +224,7 @@ impl Engine {
     }
 }
 
-/// A record of a retry topic with the timestamp of its own topic. There it has the time when it was written.
+/// A record of a retry topic with the timestamp that it had in its own topic.
 fn restored(record: RecordRef<'_>, failure_record: &failure::FailureRecord) -> RecordRun {
     let timestamp = failure_record.origin.timestamp;
     if timestamp < 0 || timestamp == record.timestamp() {
@@ -225,7 +233,7 @@ fn restored(record: RecordRef<'_>, failure_record: &failure::FailureRecord) -> R
     record.to_owned().with_timestamp(timestamp).as_ref().to_run()
 }
 
-/// What is known of a record that has come back to its own topic.
+/// The history of a record that has come back to its own topic.
 fn returned(scope: &Scope, record: RecordRef<'_>) -> Option<RetryInfo> {
     if scope.header_trust != HeaderTrust::Returned {
         return None;
@@ -244,7 +252,7 @@ fn returned(scope: &Scope, record: RecordRef<'_>) -> Option<RetryInfo> {
     })
 }
 
-/// A run without a gap, as a whole.
+/// A run without gaps.
 fn run_arrival(records: RecordRun, scope: &Scope) -> Arrival<Payload> {
     let first = records.get(0);
     Arrival {
@@ -257,13 +265,13 @@ fn run_arrival(records: RecordRun, scope: &Scope) -> Arrival<Payload> {
 }
 
 impl State {
-    fn topic(&mut self, engine: &Engine, source: SourceId, name: &ByteString, states: &States) -> Option<Topic> {
-        let place = (source, ByteString::from(&**name));
-        if let Some(topic) = self.topics.get(&place) {
+    fn topic(&mut self, engine: &Engine, source: SourceId, name: &ByteString, states: &States) -> Option<TopicBinding> {
+        let key = (source, ByteString::from(&**name));
+        if let Some(topic) = self.topics.get(&key) {
             return Some(topic.clone());
         }
         let topic = engine.find_topic(source, name, states)?;
-        self.topics.insert(place, topic.clone());
+        self.topics.insert(key, topic.clone());
         Some(topic)
     }
 }

@@ -1,4 +1,4 @@
-//! What the machine wants of a consumer.
+//! Commands of the scheduler for consumers.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,14 +13,14 @@ pub(super) enum SourceCommand {
     Pause(TopicPartition),
     Resume(TopicPartition),
     Commit(Vec<CommitOffset>),
-    /// Read it again from where the last transaction ended.
+    /// Read a partition again from the end of the last committed transaction.
     Rewind(TopicPartition),
 }
 
 impl State {
-    /// A command about a partition, to the source that has it.
+    /// Queues a command for the source of a partition.
     pub(super) fn command(&mut self, id: PartitionId, command: impl FnOnce(TopicPartition) -> SourceCommand) {
-        let Some(partition) = self.work.partition(id).cloned() else {
+        let Some(partition) = self.scheduler.partition(id).cloned() else {
             return;
         };
         let Some(owned) = self.owned.get(&partition).filter(|owned| owned.id == id) else {
@@ -38,8 +38,8 @@ impl State {
 }
 
 impl Engine {
-    /// Does what the machine wants of this consumer. It may be in the middle of a rebalance.
-    pub(super) fn obey(self: &Arc<Self>, source: SourceId, consumer: &mut RebalanceConsumer) {
+    /// Performs the commands for a source. Its consumer may be in the middle of a rebalance.
+    pub(super) fn perform_commands(self: &Arc<Self>, source: SourceId, consumer: &mut RebalanceConsumer) {
         loop {
             let commands = {
                 let mut state = self.state();
@@ -51,7 +51,7 @@ impl Engine {
             }
             for command in commands {
                 match command {
-                    // Those that have gone meanwhile need no pause.
+                    // A partition that was revoked meanwhile needs no pause.
                     SourceCommand::Pause(partition) => drop(consumer.pause([&partition])),
                     SourceCommand::Resume(partition) => drop(consumer.resume([&partition])),
                     SourceCommand::Commit(offsets) => self.commit(source, consumer, offsets),
@@ -62,14 +62,14 @@ impl Engine {
     }
 
     fn rewind(&self, source: SourceId, consumer: &mut RebalanceConsumer, partition: &TopicPartition) {
-        // A pause of the life before is over; the machine asks again for what it wants.
+        // Pauses of the previous assignment are over; the scheduler pauses again if it must.
         let _ = consumer.resume([partition]);
         let Some(begin) = self.begin_again(source, partition) else {
             return;
         };
         if let Err(error) = consumer.seek(partition, begin) {
-            // It is not ours any more, and whoever has it begins there.
-            tracing::debug!(%error, "a partition was gone when it should be read again");
+            // It was revoked, and the next owner begins at the committed offset.
+            tracing::debug!(event = "rewind_failed", %error, "partition {partition} was revoked before it could be read again: {error}");
         }
     }
 
@@ -93,12 +93,12 @@ impl Engine {
     }
 
     fn committed(&self, source: SourceId, result: &Result<(), CommitError>) {
-        let verdict = verdict(result);
+        let committed = commit_result(result);
         if let Err(error) = result {
-            tracing::debug!(%error, ?verdict, "a commit failed");
+            tracing::debug!(event = "commit_failed", %error, result = ?committed, "commit failed: {error}");
         }
         self.act(None, |state, now_ms| {
-            state.work.handle_committed(now_ms, source, verdict)
+            state.scheduler.handle_committed(now_ms, source, committed)
         });
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn committable(offset: CommitOffset) -> (TopicPartition, OffsetAndMet
     (offset.partition, committed)
 }
 
-fn verdict(result: &Result<(), CommitError>) -> CommitResult {
+fn commit_result(result: &Result<(), CommitError>) -> CommitResult {
     let failed = match result {
         Ok(()) => return CommitResult::Ok,
         Err(CommitError::Partitions(failed)) => failed,
@@ -128,7 +128,7 @@ fn verdict(result: &Result<(), CommitError>) -> CommitResult {
     } else if any(|error| !is_gone(error)) {
         CommitResult::Failed
     } else {
-        // The topic was deleted: nobody will read its offset.
+        // The topic was deleted, so its offset is not needed.
         CommitResult::Ok
     }
 }

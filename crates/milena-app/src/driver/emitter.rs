@@ -1,7 +1,7 @@
-//! Writes what handlers emit, for little more than the producer takes itself.
+//! The emitter: the fast way of the publisher for outputs that the producer takes at once.
 //!
-//! A record that the producer takes at once needs no future: what became of it is what became of its batch. One delivery of
-//! each batch is waited for, and the others are asked when it is there.
+//! Such an output needs no future of its own: its result is the result of its batch. One delivery of each batch is awaited,
+//! and the others are read when it is there.
 
 use std::{
     pin::Pin,
@@ -12,16 +12,16 @@ use milena_client::producer::{Delivery, Producer, RecordMetadata, SendError};
 use milena_machines::app::{Publish, RecordId};
 
 use super::{
-    Engine, Held,
+    Engine, PendingOutput,
     publisher::{PublishOrder, try_enqueue},
-    refused::Beside,
+    refusals::Isolation,
 };
 use crate::handler::TraceContext;
 
-/// In so many batches, the latest first, it is looked for the one that a record is in.
+/// The number of batches, the latest first, among which the batch of a record is searched.
 const OPEN_BATCHES: usize = 16;
 
-/// An order that was not taken at once, with what was written of it.
+/// An order that was not taken at once, with the deliveries that were begun.
 pub(super) struct Slow {
     pub(super) order: PublishOrder,
     pub(super) begun: Vec<Delivery>,
@@ -29,23 +29,23 @@ pub(super) struct Slow {
 
 #[derive(Default)]
 pub(super) struct Emitter {
-    places: Vec<Option<Pending>>,
+    orders: Vec<Option<PendingOrder>>,
     free: Vec<usize>,
     batches: Vec<Batch>,
-    /// Rooms of batches that are over.
+    /// Vectors of settled batches, for reuse.
     spare: Vec<Vec<(usize, Delivery)>>,
-    /// Records all of whose output the producer has taken since this was looked at.
+    /// Records all of whose output the producer has taken since this was last read.
     pub(super) taken: Vec<RecordId>,
 }
 
-/// An order some of whose records are on their way.
-struct Pending {
+/// An order with outputs in flight.
+struct PendingOrder {
     order: PublishOrder,
     left: usize,
     failed: Option<SendError>,
 }
 
-/// Records of one batch, each with the place of its order. The first one is waited for.
+/// Records of one batch, each with the index of its order. The first one is awaited.
 struct Batch {
     records: Vec<(usize, Delivery)>,
 }
@@ -55,13 +55,13 @@ impl Emitter {
         self.batches.is_empty()
     }
 
-    /// Hands all that a handler emitted to the producer, if that can be done at once.
+    /// Hands the outputs of an order to the producer, if it takes them at once.
     pub(super) fn begin(&mut self, engine: &Engine, producer: &Producer, order: PublishOrder) -> Option<Slow> {
         let slow = |order, begun| Some(Slow { order, begun });
-        let Some(Held::Emission(emission)) = &order.held else {
+        let Some(PendingOutput::Emission(emission)) = &order.pending else {
             return slow(order, vec![]);
         };
-        let is_plain = order.what == Publish::Output && order.beside == Beside::All;
+        let is_plain = order.what == Publish::Output && order.isolation == Isolation::None;
         if !is_plain || emission.is_shared || emission.written.initialized() {
             return slow(order, vec![]);
         }
@@ -73,47 +73,47 @@ impl Emitter {
         for record in &emission.records {
             match try_enqueue(producer, record, trace.as_ref()) {
                 Ok(delivery) => begun.push(delivery),
-                // It must wait, or was refused: the slow way finds that out again, and knows what to do.
+                // It must wait, or was refused: the slow way tries again and handles that.
                 Err(_) => return slow(order, begun),
             }
         }
         drop(writing);
         self.taken.push(order.record);
-        let pending = Pending {
+        let pending = PendingOrder {
             order,
             left: begun.len(),
             failed: None,
         };
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() - 1
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.orders.push(None);
+            self.orders.len() - 1
         });
-        if let Some(free) = self.places.get_mut(place) {
-            *free = Some(pending);
+        if let Some(slot) = self.orders.get_mut(index) {
+            *slot = Some(pending);
         }
         for delivery in begun {
-            self.wait_for(place, delivery);
+            self.wait_for(index, delivery);
         }
         None
     }
 
-    fn wait_for(&mut self, place: usize, delivery: Delivery) {
+    fn wait_for(&mut self, index: usize, delivery: Delivery) {
         let mut open = self.batches.iter_mut().rev().take(OPEN_BATCHES);
-        let is_its = |batch: &&mut Batch| {
+        let is_same = |batch: &&mut Batch| {
             let first = batch.records.first();
             first.is_some_and(|(_, first)| first.is_with(&delivery))
         };
-        match open.find(is_its) {
-            Some(batch) => batch.records.push((place, delivery)),
+        match open.find(is_same) {
+            Some(batch) => batch.records.push((index, delivery)),
             None => {
                 let mut records = self.spare.pop().unwrap_or_default();
-                records.push((place, delivery));
+                records.push((index, delivery));
                 self.batches.push(Batch { records });
             }
         }
     }
 
-    /// Looks which batches are decided. Gives the orders that are over, with the first error of each.
+    /// Polls the batches. Calls `over` for each order that has ended, with its first error.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, mut over: impl FnMut(PublishOrder, Option<SendError>)) {
         let mut at = 0;
         while let Some(batch) = self.batches.get_mut(at) {
@@ -125,15 +125,15 @@ impl Emitter {
                 at += 1;
                 continue;
             };
-            // Order among batches does not matter: only those that are open are looked for.
+            // The order of batches does not matter: only open ones are searched.
             let Batch { mut records } = self.batches.swap_remove(at);
             let mut first = Some(result);
-            for (place, delivery) in records.drain(..) {
+            for (index, delivery) in records.drain(..) {
                 match first.take().or_else(|| delivery.try_get()) {
-                    Some(result) => self.settle(place, result, &mut over),
-                    // Its batch was split, and its part is not decided.
+                    Some(result) => self.settle(index, result, &mut over),
+                    // Its batch was split, and its part has no result yet.
                     None => self.batches.push(Batch {
-                        records: vec![(place, delivery)],
+                        records: vec![(index, delivery)],
                     }),
                 }
             }
@@ -143,11 +143,11 @@ impl Emitter {
 
     fn settle(
         &mut self,
-        place: usize,
+        index: usize,
         result: Result<RecordMetadata, SendError>,
         over: &mut impl FnMut(PublishOrder, Option<SendError>),
     ) {
-        let Some(found) = self.places.get_mut(place) else {
+        let Some(found) = self.orders.get_mut(index) else {
             return;
         };
         let Some(pending) = found else { return };
@@ -158,7 +158,7 @@ impl Emitter {
         if pending.left == 0
             && let Some(pending) = found.take()
         {
-            self.free.push(place);
+            self.free.push(index);
             over(pending.order, pending.failed);
         }
     }

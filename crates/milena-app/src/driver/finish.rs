@@ -1,8 +1,11 @@
-//! What became of records, and what is published for them.
+//! Results of handlers, and the records that are published for them.
 
 use std::{
     borrow::Cow,
-    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use milena_machines::app::{
@@ -10,7 +13,7 @@ use milena_machines::app::{
 };
 
 use super::{
-    Engine, Held, Payload, State,
+    Engine, Payload, PendingOutput, State,
     notices::{Cause, Notice},
     publisher::PublishOrder,
 };
@@ -28,8 +31,49 @@ use crate::{
 pub(super) struct Stall {
     pub(super) partition: PartitionId,
     pub(super) offset: i64,
-    pub(super) why: StallReason,
+    pub(super) reason: StallReason,
     pub(super) since_ms: i64,
+}
+
+/// Results of workers that the scheduler does not know yet.
+#[derive(Default)]
+pub(super) struct ResultInbox {
+    results: Mutex<Vec<CallResult>>,
+    /// A task has the lock of the scheduler, and takes all results before it leaves.
+    has_taker: AtomicBool,
+}
+
+/// The task that takes results, as long as this lives.
+pub(super) struct Taker<'a>(&'a AtomicBool);
+
+impl Drop for Taker<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl ResultInbox {
+    pub(super) fn begin_taking(&self) -> Taker<'_> {
+        self.has_taker.store(true, Ordering::SeqCst);
+        Taker(&self.has_taker)
+    }
+
+    /// Whether there are results that no task is about to take.
+    pub(super) fn needs_taker(&self) -> bool {
+        !self.has_taker.load(Ordering::SeqCst) && !self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<CallResult>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last errors of their kinds, for log lines about their consequences.
+#[derive(Default)]
+pub(super) struct LastErrors {
+    fatal: String,
+    /// Of a dependency that failed.
+    pub(super) dependency: String,
 }
 
 impl Report for Engine {
@@ -37,17 +81,17 @@ impl Report for Engine {
         if finished.is_empty() {
             return;
         }
-        self.results().append(finished);
-        // Who is at the machine now takes these too, and lanes go on.
-        if !self.is_acting.load(Ordering::SeqCst) {
+        self.inbox.lock().append(finished);
+        // A task at the scheduler takes these results too, and the worker goes on.
+        if self.inbox.needs_taker() {
             self.act(None, |_, _| {});
         }
     }
 
-    fn interrupted(&self, record: RecordId, passed: &RunTotals) -> Option<RecordId> {
+    fn interrupted(&self, record: RecordId, totals: &RunTotals) -> Option<RecordId> {
         self.act(None, |state, now_ms| {
-            self.count_passed(state.work.payload(record)?, passed);
-            state.work.interrupt(now_ms, record, passed.done)
+            self.count_run(state.scheduler.payload(record)?, totals);
+            state.scheduler.interrupt(now_ms, record, totals.done)
         })
     }
 
@@ -59,27 +103,23 @@ impl Report for Engine {
 }
 
 impl Engine {
-    pub(super) fn results(&self) -> MutexGuard<'_, Vec<CallResult>> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells the machine what lanes have finished; `false` if that is nothing.
+    /// Feeds the results of workers to the scheduler; `false` if there are none.
     pub(super) fn take_results(&self, state: &mut State, now_ms: i64) -> bool {
-        let mut results = std::mem::take(&mut state.finished);
-        std::mem::swap(&mut *self.results(), &mut results);
+        let mut results = std::mem::take(&mut state.buffers.results);
+        std::mem::swap(&mut *self.inbox.lock(), &mut results);
         let is_any = !results.is_empty();
         let mut singles = vec![];
         for mut finished in results.drain(..) {
             match &finished.outcome {
-                Err(fault) if *fault.intent() == Intent::Fatal => state.last_fatal = fault.chain(),
+                Err(fault) if *fault.intent() == Intent::Fatal => state.last_errors.fatal = fault.chain(),
                 Err(fault) if matches!(fault.intent(), Intent::Dependency(_)) => {
-                    state.last_unavailable = fault.to_string();
+                    state.last_errors.dependency = fault.to_string();
                 }
                 _ => {}
             }
             match finished.part {
                 JobPart::All(2..) if !finished.is_done() => {
-                    for record in state.work.split_run(finished.record) {
+                    for record in state.scheduler.split_run(finished.record) {
                         let single = CallResult {
                             record,
                             ..finished.clone()
@@ -90,53 +130,49 @@ impl Engine {
                     continue;
                 }
                 JobPart::All(_) | JobPart::Run(_) => {}
-                JobPart::Record(place) => {
-                    if place == 0 {
-                        singles = state.work.split_run(finished.record);
+                JobPart::Record(index) => {
+                    if index == 0 {
+                        singles = state.scheduler.split_run(finished.record);
                     }
-                    let Some(single) = singles.get(place) else { continue };
+                    let Some(single) = singles.get(index) else { continue };
                     finished.record = *single;
                 }
             }
             self.finish(state, now_ms, finished);
         }
-        state.finished = results;
-        if is_any && !state.has_news {
-            state.has_news = true;
-            self.transactions.notify_one();
-        }
+        state.buffers.results = results;
         is_any
     }
 
     fn finish(&self, state: &mut State, now_ms: i64, finished: CallResult) {
         let record = finished.record;
-        let outcome = self.judge(state, finished);
-        state.work.handle_finished(now_ms, record, outcome);
-        // What is told in the end is why it failed the last time. Thousands may wait until then.
+        let outcome = self.outcome(state, finished);
+        state.scheduler.handle_finished(now_ms, record, outcome);
+        // The failure record will have the last error. Thousands of records may wait until then.
         if matches!(outcome, Outcome::Failed(_))
-            && state.work.is_parked(record)
-            && let Some(payload) = state.work.payload(record)
+            && state.scheduler.is_parked(record)
+            && let Some(payload) = state.scheduler.payload(record)
         {
-            payload.held.replace(None);
+            payload.pending.replace(None);
         }
     }
 
-    /// Keeps what may be published later, counts, and translates for the machine.
-    fn judge(&self, state: &State, finished: CallResult) -> Outcome {
-        // Nobody waits any more for one that is not there.
-        let Some(payload) = state.work.payload(finished.record) else {
+    /// Keeps the pending output, counts the result, and translates it for the scheduler.
+    fn outcome(&self, state: &State, finished: CallResult) -> Outcome {
+        // The record was cancelled; the scheduler ignores the outcome.
+        let Some(payload) = state.scheduler.payload(finished.record) else {
             return Outcome::Done;
         };
         let metrics = self.metrics.get(payload.scope.handler);
         if let JobPart::Run(passed) = finished.part {
-            self.count_passed(payload, &passed);
+            self.count_run(payload, &passed);
             return Outcome::Done;
         }
         let (took_ns, call_ns) = (finished.took_ns, finished.call_ns);
         if let Some(link) = self.sources.get(payload.scope.source) {
             link.times.called(took_ns);
         }
-        // A call that failed is reported as failed, whatever it took.
+        // A failed call is reported as failed, however long it took.
         if metrics.is_some_and(|metrics| metrics.called(took_ns, call_ns)) && finished.outcome.is_ok() {
             let (first, took_ms) = (payload.first(), call_ns / 1_000_000);
             let (partition, offset) = (first.topic_partition(), first.offset());
@@ -166,13 +202,13 @@ impl Engine {
                         let ms = millis(time).max(1);
                         (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
                     }
-                    HandlerOutcome::Emit(emission) => match state.refusal(&payload.first()) {
+                    HandlerOutcome::Emit(emission) => match state.refusals.confirmed(&payload.first()) {
                         Some(fault) => {
-                            payload.held.replace(Some(Held::Fault(Arc::clone(fault))));
+                            payload.pending.replace(Some(PendingOutput::Fault(Arc::clone(fault))));
                             (Outcome::Failed(Failure::Poison), |metrics| &metrics.failed)
                         }
                         None => {
-                            payload.held.replace(Some(Held::Emission(emission)));
+                            payload.pending.replace(Some(PendingOutput::Emission(emission)));
                             (Outcome::Emit, |metrics| &metrics.success)
                         }
                     },
@@ -185,15 +221,15 @@ impl Engine {
                 if fault.is_decode_error() {
                     count(|metrics| &metrics.undecoded);
                 }
-                self.tell_failed(payload, &fault);
+                self.report_failed(payload, &fault);
                 let failure = self.failure_of(payload.scope.handler, &fault);
-                payload.held.replace(Some(Held::Fault(fault)));
+                payload.pending.replace(Some(PendingOutput::Fault(fault)));
                 Outcome::Failed(failure)
             }
         }
     }
 
-    fn tell_failed(&self, payload: &Payload, fault: &Fault) {
+    fn report_failed(&self, payload: &Payload, fault: &Fault) {
         let handler = payload.scope.handler;
         let event = "handler_failed";
         let cause = Cause {
@@ -201,7 +237,7 @@ impl Engine {
             handler,
             class: fault.shared_class(),
         };
-        self.notices.tell(cause, || {
+        self.notices.report(cause, || {
             let first = payload.first();
             Notice {
                 event,
@@ -225,9 +261,9 @@ impl Engine {
         self.routes.get(handler).map_or("", |route| route.topics.text())
     }
 
-    /// A record was skipped because the bulkhead of its handler is full.
+    /// Reports a record that was skipped because the bulkhead of its handler is full.
     pub(super) fn skipped(&self, state: &State, partition: PartitionId, offset: i64) {
-        let Some(partition) = state.work.partition(partition) else {
+        let Some(partition) = state.scheduler.partition(partition) else {
             return;
         };
         let Some(handler) = state
@@ -246,7 +282,7 @@ impl Engine {
             handler,
             class: Cow::Borrowed(""),
         };
-        self.notices.tell(cause, || Notice {
+        self.notices.report(cause, || Notice {
             event: "bulkhead_full",
             handler: self.handler_name(handler).to_owned(),
             partition: partition.clone(),
@@ -257,12 +293,12 @@ impl Engine {
         });
     }
 
-    fn count_passed(&self, payload: &Payload, passed: &RunTotals) {
+    fn count_run(&self, payload: &Payload, totals: &RunTotals) {
         if let Some(metrics) = self.metrics.get(payload.scope.handler) {
-            metrics.run_finished(passed);
+            metrics.run_finished(totals);
         }
         if let Some(link) = self.sources.get(payload.scope.source) {
-            link.times.called(passed.took_ns);
+            link.times.called(totals.took_ns);
         }
     }
 
@@ -276,9 +312,9 @@ impl Engine {
             Intent::Poison => Failure::Poison,
             Intent::Fatal => Failure::Fatal,
             Intent::Dependency(name) => {
-                let place = self.breakers.iter().position(|breaker| breaker == name);
-                let id = place.and_then(|place| u16::try_from(place).ok());
-                // Without a breaker of this name it is an error like others.
+                let index = self.breakers.iter().position(|breaker| breaker == name);
+                let id = index.and_then(|index| u16::try_from(index).ok());
+                // Without a breaker of this name it is an error like any other.
                 id.map_or(Failure::Retry, |id| {
                     Failure::Dependency(milena_machines::app::BreakerId(id))
                 })
@@ -286,62 +322,61 @@ impl Engine {
         }
     }
 
-    /// Whether somebody waits for what is written for a record.
-    pub(super) fn is_wanted(&self, record: RecordId) -> bool {
-        self.state().work.payload(record).is_some()
+    /// Whether the scheduler still has a record.
+    pub(super) fn is_pending(&self, record: RecordId) -> bool {
+        self.state().scheduler.payload(record).is_some()
     }
 
-    /// Hands something to the publisher.
+    /// Hands an order to the publisher.
     pub(super) fn publish(&self, state: &State, record: RecordId, what: Publish) {
-        let Some(payload) = state.work.payload(record) else {
+        let Some(payload) = state.scheduler.payload(record) else {
             return;
         };
         let source = payload.first();
         let order = PublishOrder {
             record,
             what,
-            beside: state.beside(&source),
+            isolation: state.refusals.isolation(&source),
             source,
             scope: Arc::clone(&payload.scope),
-            held: payload.held.borrow().clone(),
+            pending: payload.pending.borrow().clone(),
         };
-        // The publisher ends only when the engine does.
-        let _ = self.publisher.send(order);
+        // The publisher ends only with the engine.
+        let _ = self.publisher.orders.send(order);
     }
 
-    /// A producer that keeps order has taken what the handlers of these records emitted: the next ones of their keys need
-    /// not wait for what becomes of it.
+    /// Notes that a producer that keeps order has taken the outputs of these records: the next ones of their keys need not
+    /// wait for the acknowledgement.
     pub(super) fn taken(&self, taken: &mut Vec<RecordId>) {
         if taken.is_empty() {
             return;
         }
         self.act(None, |state, _| {
-            taken.drain(..).for_each(|record| state.work.handle_taken(record));
+            taken.drain(..).for_each(|record| state.scheduler.handle_taken(record));
         });
     }
 
+    /// Feeds the results of the publisher to the scheduler. A failed output aborts the transaction that it was for.
     pub(super) fn published(&self, published: &mut Vec<(RecordId, PublishResult)>) {
         self.act(None, |state, now_ms| {
             for (record, result) in published.drain(..) {
-                let counts = state.work.payload(record).is_some();
                 let has_failed = matches!(result, PublishResult::Failed | PublishResult::Refused);
-                if has_failed && self.is_transactional && counts {
-                    state.must_abort = true;
-                    self.transactions.notify_one();
-                    state.work.handle_published(now_ms, record, PublishResult::Failed);
+                if has_failed && self.is_transactional() && state.scheduler.payload(record).is_some() {
+                    state.scheduler.handle_transaction_failed();
+                    state.scheduler.handle_published(now_ms, record, PublishResult::Failed);
                     continue;
                 }
-                if !self.is_transactional && result != PublishResult::Failed {
-                    state.forget_suspicion(record);
+                if !self.is_transactional() && result != PublishResult::Failed {
+                    state.forget_refusal(record);
                 }
-                state.work.handle_published(now_ms, record, result);
+                state.scheduler.handle_published(now_ms, record, result);
             }
         });
     }
 
-    /// A partition does not move. Says which record it is and whose, and what is done about it.
+    /// Reports a partition that does not move, and fails the engine if the policy says so.
     pub(super) fn stalled(&self, state: &mut State, stall: &Stall, action: WhenStalled, cancelled: &[RecordId]) {
-        let Some(partition) = state.work.partition(stall.partition).cloned() else {
+        let Some(partition) = state.scheduler.partition(stall.partition).cloned() else {
             return;
         };
         let handler = state
@@ -349,13 +384,13 @@ impl Engine {
             .get(&partition)
             .and_then(|owned| self.routes.get(usize::from(owned.topic.handler.0)));
         let handler = handler.map_or("", |route| route.topics.text());
-        let (offset, why, since_ms) = (stall.offset, stall.why, stall.since_ms);
+        let (offset, why, since_ms) = (stall.offset, stall.reason, stall.since_ms);
         tracing::warn!(event = "partition_stalled", %partition, offset, handler, ?why, since_ms, ?action,
             "{partition} has not moved from offset {offset}: {why:?}");
         for record in cancelled {
-            if let Some(payload) = state.work.payload(*record) {
-                let fault = Fault::retry("the handler did not return, and its partition stood still");
-                payload.held.replace(Some(Held::Fault(Arc::new(fault))));
+            if let Some(payload) = state.scheduler.payload(*record) {
+                let fault = Fault::retry("the handler did not return in time");
+                payload.pending.replace(Some(PendingOutput::Fault(Arc::new(fault))));
             }
         }
         let reason = || format!("the handler of {handler} does not return");
@@ -378,15 +413,15 @@ impl Engine {
         }
     }
 
-    /// A partition stands still. If its handler said that nothing can go on, nothing does.
+    /// Reports a partition that has stopped. After a fatal error the engine fails.
     pub(super) fn stopped(&self, state: &mut State, id: PartitionId, offset: i64, why: StopReason) {
-        let Some(partition) = state.work.partition(id).cloned() else {
+        let Some(partition) = state.scheduler.partition(id).cloned() else {
             return;
         };
         tracing::error!(event = "partition_stopped", %partition, offset, ?why,
-            "{partition} stopped at offset {offset}: {why:?}; it goes on with Running::restart_partition or a restart");
+            "{partition} stopped at offset {offset}: {why:?}; restart it with Running::restart_partition, or restart the application");
         let reason = if why == StopReason::Fatal {
-            state.last_fatal.clone()
+            state.last_errors.fatal.clone()
         } else {
             String::new()
         };

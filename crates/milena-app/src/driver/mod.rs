@@ -1,30 +1,31 @@
-//! The driver: one machine, and the tasks around it.
+//! The driver: one scheduler, and the tasks around it.
 //!
-//! [`Engine`] has the machine behind a lock that nobody holds for long. Whoever tells it something (a source that has read
-//! records, a lane that has finished some, the publisher, the timer) lets what follows from it happen in the same moment:
-//! actions go to the tasks that can do them, records to lanes. Lanes do not wait for the lock: who has it takes their
-//! results too.
+//! [`Engine`] has the scheduler behind a lock that is never held across an await. A task with an event (a source that has
+//! read records, a worker that has finished some, the publisher, the timer) calls [`Engine::act`]: it feeds the event to
+//! the scheduler and drains the actions that follow under the same lock. Actions go to the tasks that perform them, records
+//! to workers. Workers do not wait for the lock: they leave their results in the [`ResultInbox`], and the task that has the
+//! lock takes them.
 
 mod accept;
-mod availability;
-mod back;
-mod bounded;
+mod breakers;
 mod commands;
 mod emitter;
+mod fetch_stalls;
 mod finish;
-mod frozen;
-mod held;
+mod key_holds;
 mod notices;
 mod payload;
 mod publisher;
 mod quarantine;
-mod refused;
+mod refusals;
+mod replay_ranges;
+mod replay_source;
+mod returns;
 mod setup;
-mod shared;
+mod shared_breakers;
 mod source;
 mod start;
 mod status;
-mod stretches;
 mod timer;
 mod transactions;
 
@@ -32,21 +33,21 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
 use bytestring::ByteString;
 use milena_client::consumer::{GroupMetadata, MetricsHandle, TopicPartition, WakeupHandle};
 use milena_machines::app::{
-    Action, CommittedOffset, Dispatch, HandlerId, PartitionId, RecordId, Role, Scheduler, SourceId,
+    Action, CommittedOffset, Dispatch, HandlerId, PartitionId, RecordId, Role, Scheduler, SourceId, Stage,
 };
-use tokio::sync::{Notify, RwLock, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 
-pub(crate) use held::keeps_key_order;
-pub(crate) use payload::{Held, Payload};
+pub(crate) use key_holds::keeps_key_order;
+pub(crate) use payload::{Payload, PendingOutput};
 pub(crate) use setup::Setup;
-pub(crate) use shared::Shared;
+pub(crate) use shared_breakers::BreakerExchange;
 pub(crate) use start::{Declared, EngineParts, Started, check_policies, replay, start};
 
 use crate::{
@@ -59,131 +60,111 @@ use crate::{
     times::TimeMeter,
     worker::{CallResult, Job, WorkerCommand},
 };
-use bounded::Part;
 use commands::SourceCommand;
-use finish::Stall;
-use held::HeldTopics;
+use finish::{LastErrors, ResultInbox, Stall};
+use key_holds::HeldTopics;
 use notices::Notices;
-use publisher::PublishOrder;
-use refused::Suspicion;
+use publisher::PublisherLink;
+use refusals::Refusals;
+use replay_source::ReplayPart;
+use transactions::TransactionLink;
 
-/// So many records go to lanes at once.
+/// The most records that go to the workers of a handler at once.
 const DISPATCH_MAX: usize = 256;
 
-/// One machine with all that it needs to act.
+/// One scheduler, and links to the tasks that act for it.
 pub(crate) struct Engine {
     pub(crate) clock: Clock,
     pub(crate) group: Arc<str>,
     pub(crate) instance: Arc<str>,
     pub(crate) delivery: Delivery,
     pub(crate) routes: Vec<Route>,
-    /// The readers of all topics, also those of other engines.
+    /// The handlers of all topics, also those of other engines.
     pub(crate) routing: Arc<Routing>,
     pub(crate) metrics: Vec<Arc<HandlerMetrics>>,
+    /// The names of breakers, by their ids.
     pub(crate) breakers: Vec<String>,
-    /// Makes topics that are missing.
     setup: Arc<Setup>,
-    /// Lines about records that fail.
     notices: Notices,
-    is_transactional: bool,
-    /// The first of the breakers, if other engines have them too.
-    shared: Option<Arc<Shared>>,
+    /// Breakers that other engines have too: the first ones.
+    exchange: Option<Arc<BreakerExchange>>,
+    /// The workers of each handler.
     workers: Vec<Vec<WorkerLink>>,
     sources: Vec<SourceLink>,
-    publisher: mpsc::UnboundedSender<PublishOrder>,
+    publisher: PublisherLink,
+    transaction: TransactionLink,
+    key_holds: Option<HeldTopics>,
+    /// Notified when the time of the next timeout has changed.
     timer: Notify,
-    /// What keys need that stay in order through retries.
-    held: Option<HeldTopics>,
-    /// Rings when it is asked which of them are free.
-    held_asked: Notify,
-    /// Held by who is written, alone if it is suspected of what a batch was refused for.
-    alone: RwLock<()>,
-    /// Rings when a transaction may have something to do.
-    transactions: Notify,
-    /// Whether what handlers emit can be written now; it always can without transactions.
-    transaction_open: watch::Sender<bool>,
-    /// How many are about to write into the transaction that is open.
-    writing: AtomicUsize,
-    /// Rings when one of them has.
-    written: Notify,
-    /// Rings when the engine has ended, or must.
+    /// Notified when the engine has ended, or must end.
     ended: Notify,
+    inbox: ResultInbox,
     state: Mutex<State>,
-    /// What lanes have finished and the machine does not know yet.
-    results: Mutex<Vec<CallResult>>,
-    /// Whether somebody is at the machine who looks for results before he goes.
-    is_acting: AtomicBool,
 }
 
-/// What the machine decides, and what came of it.
+/// The scheduler, and everything that must change together with it.
 struct State {
-    work: Scheduler<Payload>,
-    owned: BTreeMap<TopicPartition, Owned>,
-    /// How the records of topics are treated that a source reads.
-    topics: BTreeMap<(SourceId, ByteString), Topic>,
-    /// The partitions that end for us, each for itself.
-    parts: BTreeMap<TopicPartition, Part>,
-    commands: Vec<Vec<SourceCommand>>,
+    scheduler: Scheduler<Payload>,
+    /// The assigned partitions.
+    owned: BTreeMap<TopicPartition, OwnedPartition>,
+    /// Handler and role of the topics that sources have met.
+    topics: BTreeMap<(SourceId, ByteString), TopicBinding>,
+    /// The partitions of a replay.
+    parts: BTreeMap<TopicPartition, ReplayPart>,
+    /// Partitions that the scheduler has released and the rebalance listener has not asked for.
     released: BTreeSet<PartitionId>,
+    /// Commands for each source.
+    commands: Vec<Vec<SourceCommand>>,
+    /// The group membership of each source, as of its last records.
+    groups: Vec<Option<GroupMetadata>>,
+    /// Main partitions whose held keys are to be checked.
+    key_hold_checks: Vec<PartitionId>,
+    refusals: Refusals,
+    last_errors: LastErrors,
     timer_at: Option<i64>,
     failure: Option<AppError>,
-    /// What the last fatal error said.
-    last_fatal: String,
-    /// The last error of a dependency.
-    last_unavailable: String,
-    /// Whether there is something for the next transaction.
-    has_news: bool,
-    /// Whether something could not be written, so that the open transaction cannot count.
-    must_abort: bool,
-    /// Whether a transaction is being ended.
-    is_ending: bool,
-    is_barrier: bool,
-    is_barrier_wanted: bool,
-    /// Records whose output was refused.
-    suspicions: BTreeMap<(TopicPartition, i64), Suspicion>,
-    /// Of these main partitions it is asked which keys are free.
-    asked_held: Vec<PartitionId>,
-    /// Who we are in the group of each source, as of the last records.
-    groups: Vec<Option<GroupMetadata>>,
-    is_closed: bool,
-    dispatched: Vec<Dispatch>,
-    /// Results that are being told to the machine; the room is kept.
-    finished: Vec<CallResult>,
+    buffers: Buffers,
 }
 
-/// A partition that is ours.
+/// Vectors whose allocations are kept.
+#[derive(Default)]
+struct Buffers {
+    dispatched: Vec<Dispatch>,
+    results: Vec<CallResult>,
+}
+
+/// An assigned partition.
 #[derive(Clone)]
-struct Owned {
+struct OwnedPartition {
     id: PartitionId,
     source: SourceId,
-    topic: Topic,
-    /// Where to read again if a transaction does not count.
+    topic: TopicBinding,
+    /// The offset to read again from if a transaction is aborted.
     begin: i64,
     committed: Option<CommittedOffset>,
 }
 
-/// How the records of a topic are treated.
+/// Handler and role of a topic.
 #[derive(Clone)]
-struct Topic {
+struct TopicBinding {
     handler: HandlerId,
     role: Role,
     scope: Arc<TopicScope>,
 }
 
-/// The way to a lane.
 struct WorkerLink {
     commands: mpsc::UnboundedSender<WorkerCommand>,
+    /// The number of records that the worker has.
     load: Arc<AtomicUsize>,
 }
 
-/// The way to the task of a consumer.
+/// The link to the task of a consumer.
 #[derive(Default)]
 struct SourceLink {
     wakeup: OnceLock<WakeupHandle>,
     metrics: OnceLock<MetricsHandle>,
-    /// Rings when there are commands, for a listener that waits for them.
+    /// Notified when there are commands, for a listener that waits for them.
     commands: Notify,
-    /// Where its time goes.
     times: TimeMeter,
 }
 
@@ -197,30 +178,26 @@ impl SourceLink {
 }
 
 impl State {
-    fn new(work: Scheduler<Payload>, sources: usize) -> Self {
+    fn new(scheduler: Scheduler<Payload>, sources: usize) -> Self {
         Self {
-            work,
+            scheduler,
             owned: BTreeMap::new(),
             topics: BTreeMap::new(),
             parts: BTreeMap::new(),
-            commands: (0..sources).map(|_| vec![]).collect(),
             released: BTreeSet::new(),
+            commands: (0..sources).map(|_| vec![]).collect(),
+            groups: vec![None; sources],
+            key_hold_checks: vec![],
+            refusals: Refusals::default(),
+            last_errors: LastErrors::default(),
             timer_at: None,
             failure: None,
-            last_fatal: String::new(),
-            last_unavailable: String::new(),
-            has_news: false,
-            must_abort: false,
-            is_ending: false,
-            is_barrier: false,
-            is_barrier_wanted: false,
-            suspicions: BTreeMap::new(),
-            asked_held: vec![],
-            groups: vec![None; sources],
-            is_closed: false,
-            dispatched: vec![],
-            finished: vec![],
+            buffers: Buffers::default(),
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.scheduler.stage() == Stage::Closed
     }
 }
 
@@ -229,47 +206,55 @@ impl Engine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the machine something, and lets happen what follows. `caller` is the source that calls, if one does: it
-    /// looks for its commands without being woken.
-    fn act<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
-        let told = self.act_once(caller, tell);
-        // What came in when it was too late to be seen, unless the next is there already.
-        while !self.is_acting.load(Ordering::SeqCst) && !self.results().is_empty() {
-            self.act_once(None, |_, _| {});
-        }
-        told
+    fn is_transactional(&self) -> bool {
+        self.delivery == Delivery::ExactlyOnce
     }
 
-    fn act_once<R>(&self, caller: Option<SourceId>, tell: impl FnOnce(&mut State, i64) -> R) -> R {
+    /// Feeds an event to the scheduler, then performs its actions and dispatches records. `caller` is the source that calls,
+    /// if one does: it looks for its commands without a wakeup.
+    fn act<R>(&self, caller: Option<SourceId>, feed: impl FnOnce(&mut State, i64) -> R) -> R {
+        let fed = self.act_once(caller, feed);
+        // Results that came too late to be seen, unless the next task is at the scheduler already.
+        while self.inbox.needs_taker() {
+            self.act_once(None, |_, _| {});
+        }
+        fed
+    }
+
+    fn act_once<R>(&self, caller: Option<SourceId>, feed: impl FnOnce(&mut State, i64) -> R) -> R {
         let now_ms = self.clock.now_ms();
         let mut guard = self.state();
-        let _acting = Acting::begin(&self.is_acting);
+        let _taker = self.inbox.begin_taking();
         let state = &mut *guard;
-        let shared = self.shared.as_ref().map(|shared| (shared, shared.lock()));
-        if let Some((_, breakers)) = &shared {
-            state.work.enter(now_ms, breakers);
+        let exchange = self.exchange.as_ref().map(|exchange| (exchange, exchange.lock()));
+        if let Some((_, breakers)) = &exchange {
+            state.scheduler.enter(now_ms, breakers);
         }
-        let told = tell(state, now_ms);
+        let phase = state.scheduler.transaction_phase();
+        let fed = feed(state, now_ms);
         loop {
             let mut is_quiet = !self.take_results(state, now_ms);
-            while let Some(action) = state.work.poll_action() {
+            while let Some(action) = state.scheduler.poll_action() {
                 is_quiet = false;
                 self.perform(state, action);
             }
             while self.dispatch(state, now_ms) {
                 is_quiet = false;
             }
-            // Records that are not handed out may have something done for them.
-            if is_quiet && !state.work.has_action() && !state.give_back_done(now_ms) {
+            // A diverted record leaves an action behind, although nothing was dispatched.
+            if is_quiet && !state.scheduler.has_action() && !state.give_back_done(now_ms) {
                 break;
             }
         }
-        if let Some((shared, mut breakers)) = shared
-            && state.work.leave(&mut breakers)
+        if let Some((exchange, mut breakers)) = exchange
+            && state.scheduler.leave(&mut breakers)
         {
-            shared.tell();
+            exchange.notify();
         }
-        let timer_at = state.work.poll_timeout();
+        if state.scheduler.transaction_phase() != phase {
+            self.transaction.notify();
+        }
+        let timer_at = state.scheduler.poll_timeout();
         if timer_at != state.timer_at {
             state.timer_at = timer_at;
             self.timer.notify_one();
@@ -279,7 +264,7 @@ impl Engine {
                 self.wake_source(index);
             }
         }
-        told
+        fed
     }
 
     fn wake_source(&self, index: usize) {
@@ -294,14 +279,15 @@ impl Engine {
         self.sources.get(usize::from(source.0)).map(|link| &link.times)
     }
 
-    /// Hands records to lanes; `false` when there are none to hand out.
+    /// Hands records to workers; `false` when there are none.
     fn dispatch(&self, state: &mut State, now_ms: i64) -> bool {
-        let State { work, dispatched, .. } = state;
-        let Some(handler) = work.poll_dispatch(now_ms, DISPATCH_MAX, dispatched) else {
+        let State { scheduler, buffers, .. } = state;
+        let dispatched = &mut buffers.dispatched;
+        let Some(handler) = scheduler.poll_dispatch(now_ms, DISPATCH_MAX, dispatched) else {
             return false;
         };
-        let place = usize::from(handler.0);
-        let (Some(workers), Some(route)) = (self.workers.get(place), self.routes.get(place)) else {
+        let index = usize::from(handler.0);
+        let (Some(workers), Some(route)) = (self.workers.get(index), self.routes.get(index)) else {
             return false;
         };
         let share = if route.handler.is_batch() {
@@ -310,14 +296,14 @@ impl Engine {
             dispatched.len().div_ceil(workers.len().max(1))
         };
         for share in dispatched.chunks(share.max(1)) {
-            let records = share.iter().map(|dispatched| dispatched.count as usize).sum();
-            let jobs = share.iter().filter_map(|dispatched| job(work, dispatched));
+            let records = share.iter().map(|dispatch| dispatch.count as usize).sum();
+            let jobs = share.iter().filter_map(|dispatch| job(scheduler, dispatch));
             let jobs: Vec<Job> = jobs.collect();
             let Some(worker) = workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else {
                 return false;
             };
             worker.load.fetch_add(records, Ordering::Relaxed);
-            // A lane ends only when the engine does.
+            // A worker ends only with the engine.
             let _ = worker.commands.send(WorkerCommand::Run(jobs));
         }
         true
@@ -329,20 +315,16 @@ impl Engine {
             Action::Resume(id) => state.command(id, SourceCommand::Resume),
             Action::Commit { source, offsets } => state.command_to(source, SourceCommand::Commit(offsets)),
             Action::CheckKeyHolds(ids) => {
-                state.asked_held = ids;
-                self.held_asked.notify_one();
+                state.key_hold_checks = ids;
+                if let Some(topics) = &self.key_holds {
+                    topics.request_check();
+                }
             }
             Action::Publish { record, what } => self.publish(state, record, what),
             Action::Cancel(record) => self.cancel(record),
             Action::Released(id) => self.released(state, id),
-            Action::Barrier => {
-                state.is_barrier = true;
-                self.transactions.notify_one();
-            }
-            Action::BarrierNeeded => {
-                state.is_barrier_wanted = true;
-                self.transactions.notify_one();
-            }
+            // The transaction task waits for the phase, which says the same.
+            Action::Barrier | Action::BarrierNeeded => {}
             Action::Stopped {
                 partition,
                 offset,
@@ -359,7 +341,7 @@ impl Engine {
                 let stall = Stall {
                     partition,
                     offset,
-                    why: reason,
+                    reason,
                     since_ms,
                 };
                 self.stalled(state, &stall, action, &cancelled);
@@ -368,28 +350,27 @@ impl Engine {
                 partition,
                 offset,
                 owners,
-            } => state.tell_careful(partition, offset, owners),
+            } => state.log_isolating(partition, offset, owners),
             Action::Quarantined {
                 partition,
                 offset,
                 owners,
-            } => state.tell_quarantined(partition, offset, owners),
+            } => state.log_quarantined(partition, offset, owners),
             Action::Skipped { partition, offset } => self.skipped(state, partition, offset),
             Action::Lost {
                 partition,
                 offset,
                 records,
-            } => tell_lost(&partition, offset, records),
-            Action::BreakerChanged { breaker, state: now } => self.tell_breaker(state, breaker, now),
+            } => log_lost(&partition, offset, records),
+            Action::BreakerChanged { breaker, state: now } => self.log_breaker(state, breaker, now),
             Action::Closed => {
-                state.is_closed = true;
                 self.ended.notify_one();
                 (0..self.sources.len()).for_each(|index| self.wake_source(index));
             }
         }
     }
 
-    /// A partition can go.
+    /// Notes that a partition is drained and committed.
     fn released(&self, state: &mut State, id: PartitionId) {
         state.released.insert(id);
         let owner = state.owned.iter().find(|(_, owned)| owned.id == id);
@@ -399,14 +380,14 @@ impl Engine {
         }
     }
 
-    /// Which lane has it is not known; few are ever cancelled.
+    /// Tells all workers: which of them has the record is not known, and few are ever cancelled.
     fn cancel(&self, record: RecordId) {
         for worker in self.workers.iter().flatten() {
             let _ = worker.commands.send(WorkerCommand::Cancel(record));
         }
     }
 
-    /// A task of this engine. If it panics, the engine cannot go on.
+    /// Wraps a task of this engine: if it panics, the engine fails.
     fn watched<F: Future<Output = ()> + Send>(self: &Arc<Self>, task: F) -> impl Future<Output = ()> + Send + use<F> {
         let watch = Watch(Arc::clone(self));
         async move {
@@ -415,7 +396,7 @@ impl Engine {
         }
     }
 
-    /// Ends the engine because of this; the first reason counts.
+    /// Ends the engine because of a failure; the first one counts.
     pub(crate) fn fail(&self, failure: AppError) {
         self.state().failure.get_or_insert(failure);
         self.ended.notify_one();
@@ -426,15 +407,15 @@ impl Engine {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.state().is_closed
+        self.state().is_closed()
     }
 
-    /// Waits until all is ended, or something has failed.
+    /// Waits until the engine has ended or failed.
     pub(crate) async fn ended(&self) {
         loop {
             {
                 let state = self.state();
-                if state.is_closed || state.failure.is_some() {
+                if state.is_closed() || state.failure.is_some() {
                     return;
                 }
             }
@@ -442,36 +423,20 @@ impl Engine {
         }
     }
 
-    /// Waits until all is ended.
+    /// Waits until the engine has ended.
     pub(crate) async fn closed(&self) {
         while !self.is_closed() {
             self.ended.notified().await;
         }
     }
 
-    /// Nothing new is begun, what was begun is ended and committed.
+    /// Begins the shutdown: records in flight are finished and committed.
     pub(crate) fn shut_down(&self) {
-        self.act(None, |state, now_ms| state.work.handle_shutdown(now_ms));
+        self.act(None, |state, now_ms| state.scheduler.handle_shutdown(now_ms));
     }
 }
 
-/// Somebody is at the machine, as long as this lives.
-struct Acting<'a>(&'a AtomicBool);
-
-impl<'a> Acting<'a> {
-    fn begin(is_acting: &'a AtomicBool) -> Self {
-        is_acting.store(true, Ordering::SeqCst);
-        Self(is_acting)
-    }
-}
-
-impl Drop for Acting<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
-}
-
-/// Notices when its task panics.
+/// Fails the engine when its task panics.
 struct Watch(Arc<Engine>);
 
 impl Drop for Watch {
@@ -482,7 +447,7 @@ impl Drop for Watch {
     }
 }
 
-fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
+fn log_lost(partition: &TopicPartition, offset: i64, records: u64) {
     tracing::warn!(
         event = "records_lost",
         %partition,
@@ -493,12 +458,12 @@ fn tell_lost(partition: &TopicPartition, offset: i64, records: u64) {
     );
 }
 
-fn job(work: &Scheduler<Payload>, dispatched: &Dispatch) -> Option<Job> {
-    let payload = work.payload(dispatched.record)?;
+fn job(scheduler: &Scheduler<Payload>, dispatch: &Dispatch) -> Option<Job> {
+    let payload = scheduler.payload(dispatch.record)?;
     Some(Job {
-        record: dispatched.record,
+        record: dispatch.record,
         scope: Arc::clone(&payload.scope),
         records: payload.records.clone(),
-        attempt: dispatched.attempt,
+        attempt: dispatch.attempt,
     })
 }

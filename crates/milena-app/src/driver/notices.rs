@@ -14,12 +14,12 @@ use crate::throttle::{LogLine, Throttle};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The key by which lines count as alike.
+/// The key by which lines are counted as similar.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
     /// The stable name of what happened, for alerts.
     pub(super) event: &'static str,
-    /// The place of the handler among all.
+    /// The index of the handler.
     pub(super) handler: usize,
     /// The type of the error.
     pub(super) class: Cow<'static, str>,
@@ -33,7 +33,7 @@ pub(super) struct Notice {
     pub(super) handler: String,
     pub(super) partition: TopicPartition,
     pub(super) offset: i64,
-    /// Where the record goes, if somewhere.
+    /// The topic that the record goes to.
     pub(super) to: Option<String>,
     pub(super) attempts: Option<u32>,
     pub(super) error: String,
@@ -56,14 +56,13 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Writes lines, and keeps those back that there are too many of. It goes by the time of the machine, whatever the clock of
-/// the application says.
+/// Writes lines and suppresses similar ones. It uses the real time, whatever clock the application has.
 #[derive(Debug)]
 pub(super) struct Notices {
     began: Instant,
     throttle: Mutex<Throttle<Cause, Notice>>,
-    /// Rings when something is kept back.
-    kept: Notify,
+    /// Notified when a line is suppressed.
+    suppressed: Notify,
 }
 
 impl Notices {
@@ -71,24 +70,24 @@ impl Notices {
         Self {
             began: Instant::now(),
             throttle: Mutex::new(Throttle::new(millis(INTERVAL))),
-            kept: Notify::new(),
+            suppressed: Notify::new(),
         }
     }
 
-    pub(super) fn tell(&self, cause: Cause, notice: impl FnOnce() -> Notice) {
+    pub(super) fn report(&self, cause: Cause, notice: impl FnOnce() -> Notice) {
         let told = self.throttle().note(self.now_ms(), cause, notice);
         match told {
             Some(told) => write(&told),
-            None => self.kept.notify_one(),
+            None => self.suppressed.notify_one(),
         }
     }
 
-    /// Writes what was kept back when its time has come. It ends when it is aborted.
+    /// Writes suppressed lines when their interval is over. The task ends when it is aborted.
     pub(super) async fn run(&self) {
         loop {
             let next_ms = self.throttle().next_ms();
             let Some(next_ms) = next_ms else {
-                self.kept.notified().await;
+                self.suppressed.notified().await;
                 continue;
             };
             let wait_ms = u64::try_from(next_ms - self.now_ms()).unwrap_or(0);
@@ -101,7 +100,7 @@ impl Notices {
         }
     }
 
-    /// Writes all that was kept back.
+    /// Writes all suppressed lines.
     pub(super) fn flush(&self) {
         loop {
             let left = self.throttle().pop();

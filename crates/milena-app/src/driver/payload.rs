@@ -1,4 +1,4 @@
-//! What the machine keeps of a record for the driver.
+//! The payload that the scheduler keeps of a record for the driver.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -10,18 +10,19 @@ use crate::{
     worker::Emission,
 };
 
-/// A record on its way through the machine, or a run of them.
+/// A record that the scheduler has, or a run of them.
 #[derive(Debug)]
 pub(crate) struct Payload {
     /// Never empty.
     pub(crate) records: RecordRun,
     pub(crate) scope: Scope,
-    /// What is to be published for it when the machine says so.
-    pub(crate) held: RefCell<Option<Held>>,
+    /// Published when the scheduler says so.
+    pub(crate) pending: RefCell<Option<PendingOutput>>,
 }
 
+/// The output of a handler, or the error for a failure record, that is not published yet.
 #[derive(Debug, Clone)]
-pub(crate) enum Held {
+pub(crate) enum PendingOutput {
     Fault(Arc<Fault>),
     Emission(Arc<Emission>),
 }
@@ -31,7 +32,7 @@ impl Payload {
         Self {
             records,
             scope: Arc::clone(scope),
-            held: RefCell::default(),
+            pending: RefCell::default(),
         }
     }
 
@@ -49,8 +50,8 @@ impl Keyed for Payload {
         u32::try_from(self.records.len()).unwrap_or(u32::MAX)
     }
 
-    fn key_at(&self, place: u32) -> Option<&[u8]> {
-        self.records.get(place as usize).as_ref().and_then(RecordRef::key)
+    fn key_at(&self, index: u32) -> Option<&[u8]> {
+        self.records.get(index as usize).as_ref().and_then(RecordRef::key)
     }
 
     fn split(&mut self, count: u32) -> Option<Self> {

@@ -1,5 +1,4 @@
-//! Writes what the machine wants written: what handlers emit, retries, dead letters. It tells the machine what was
-//! acknowledged; only then is a record done.
+//! The publisher: writes outputs of handlers, retries and dead letters. A record is done only when they are acknowledged.
 
 use std::{
     future::poll_fn,
@@ -14,13 +13,14 @@ use milena_client::{
     producer::{Delivery, Header, Producer, ProducerRecord, SendError, TrySendError},
 };
 use milena_machines::app::{DeadLetterReason, Publish, PublishResult, RecordId};
-use tokio::sync::mpsc;
+use tokio::sync::{RwLock, mpsc};
 
 use super::{
-    Engine, Held, back,
+    Engine, PendingOutput,
     emitter::{Emitter, Slow},
     notices::{Cause, Notice},
-    refused::{Beside, is_final, may_be_written},
+    refusals::{Isolation, is_final, may_be_written},
+    returns,
 };
 use crate::{
     clock::millis,
@@ -34,42 +34,58 @@ use crate::{
     worker::Emission,
 };
 
-/// The producer usually takes a record at once.
+/// A producer that does not take a record for so long is reported; usually it takes one at once.
 const TAKEN_SLOW: Duration = Duration::from_secs(2);
 
-/// The number of orders that are taken at once.
+/// The most orders that are taken at once.
 const ORDERS_MAX: usize = 256;
 
-/// What is told in the place of an error's type if a record ended the process.
+/// The error type in the failure record of a quarantined record.
 const CRASH: &str = "crash";
 
-/// Something to be published for a record.
+/// The link to the publisher.
+pub(super) struct PublisherLink {
+    pub(super) orders: mpsc::UnboundedSender<PublishOrder>,
+    /// Taken while an output is written, exclusively if a batch was refused that may be its fault.
+    pub(super) slots: RwLock<()>,
+}
+
+impl PublisherLink {
+    pub(super) fn new(orders: mpsc::UnboundedSender<PublishOrder>) -> Self {
+        Self {
+            orders,
+            slots: RwLock::new(()),
+        }
+    }
+}
+
+/// An order to publish something for a record.
 pub(super) struct PublishOrder {
     pub(super) record: RecordId,
     pub(super) what: Publish,
     pub(super) source: ConsumerRecord,
     pub(super) scope: Scope,
-    pub(super) held: Option<Held>,
-    pub(super) beside: Beside,
+    pub(super) pending: Option<PendingOutput>,
+    pub(super) isolation: Isolation,
 }
 
 impl PublishOrder {
     /// Its kind, for a log line.
     fn what_text(&self) -> &'static str {
         match self.what {
-            Publish::Output => "what its handler emitted",
+            Publish::Output => "its output",
             Publish::DeadLetter { .. } => "its dead letter",
             Publish::RetryTopic { .. } | Publish::HeldKeys { .. } | Publish::Return { .. } => "its retry",
         }
     }
 }
 
-/// Why something is not written.
+/// The reason why an order is not written.
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The dead letter topic is not there.
+    /// The dead letter topic does not exist and could not be created.
     #[error(transparent)]
     Topic(#[from] StartError),
 }
@@ -80,7 +96,7 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
     let mut emitter = Emitter::default();
     let (mut published, mut taken) = (vec![], Vec::with_capacity(ORDERS_MAX));
     let (engine, producer) = (&*engine, &producer);
-    // Without it a batch that is sent again may come after the one behind it.
+    // Without idempotence a retried batch may come after the one behind it.
     let keeps_order = producer.config().enable_idempotence;
     loop {
         let open = poll_fn(|cx| {
@@ -128,15 +144,15 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
     }
 }
 
-/// Counts what was written of an order, or could not be, and says what follows.
+/// Counts the result of an order and translates it for the scheduler.
 fn settled(engine: &Engine, order: &PublishOrder, written: Result<(), WriteError>) -> PublishResult {
     if let Some(metrics) = engine.metrics.get(order.scope.handler) {
         count(metrics, order.what, written.is_ok());
     }
     match written {
         Ok(()) => PublishResult::Acked,
-        // Its transaction was aborted meanwhile, or its partition is gone.
-        Err(_) if !engine.is_wanted(order.record) => PublishResult::Failed,
+        // Its transaction was aborted meanwhile, or its partition is lost.
+        Err(_) if !engine.is_pending(order.record) => PublishResult::Failed,
         Err(error) => {
             let (partition, offset) = (order.source.topic_partition(), order.source.offset());
             tracing::error!(event = "publish_failed", %partition, offset, what = ?order.what, %error,
@@ -153,16 +169,16 @@ fn settled(engine: &Engine, order: &PublishOrder, written: Result<(), WriteError
 
 async fn publish(engine: &Engine, producer: &Producer, slow: Slow) -> PublishResult {
     let Slow { order, begun } = slow;
-    let turn = engine.turn(order.beside).await;
-    let written = match (&order.held, order.what) {
-        (Some(Held::Emission(emission)), Publish::Output) => {
+    let slot = engine.write_slot(order.isolation).await;
+    let written = match (&order.pending, order.what) {
+        (Some(PendingOutput::Emission(emission)), Publish::Output) => {
             let emitted = emit(engine, producer, &order, emission, begun).await;
             emitted.map(|()| None).map_err(WriteError::from)
         }
         (_, Publish::Output) => Ok(None),
         (held, _) => write_failure_record(engine, producer, &order, held.as_ref()).await,
     };
-    drop(turn);
+    drop(slot);
     let (offset, written) = match written {
         Ok(offset) => (offset, Ok(())),
         Err(error) => (None, Err(error)),
@@ -173,19 +189,20 @@ async fn publish(engine: &Engine, producer: &Producer, slow: Slow) -> PublishRes
     }
 }
 
-/// What is held must be known by its place. A broker that had it already when it was sent once more does not say where.
+/// Adds the offset of a record in the held-keys topic. A broker that had a retried batch already does not return it.
 async fn acked(engine: &Engine, order: &PublishOrder, offset: Option<i64>) -> PublishResult {
-    let (Publish::HeldKeys { .. }, Some(held)) = (order.what, &engine.held) else {
+    let (Publish::HeldKeys { .. }, Some(topics)) = (order.what, &engine.key_holds) else {
         return PublishResult::Acked;
     };
     if let Some(offset) = offset {
         return PublishResult::AckedAt(offset);
     }
     let (topic, partition) = (held_topic(order.source.topic()), order.source.partition());
-    match held.last(&topic, partition).await {
+    match topics.last_offset(&topic, partition).await {
         Ok(offset) => PublishResult::AckedAt(offset),
         Err(error) => {
-            tracing::warn!(topic, partition, %error, "where a record is held is not known; it is written again");
+            tracing::warn!(event = "held_offset_unknown", topic, partition, %error,
+                "offset of a record in {topic}-{partition} is unknown, writing it again: {error}");
             PublishResult::Failed
         }
     }
@@ -217,7 +234,7 @@ fn count(metrics: &HandlerMetrics, what: Publish, is_written: bool) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Writes all of it once, however many records wait for it.
+/// Writes an emission once, however many records wait for it.
 async fn emit(
     engine: &Engine,
     producer: &Producer,
@@ -235,7 +252,7 @@ async fn emit(
         let mut deliveries = begun;
         for record in emission.records.iter().skip(deliveries.len()) {
             let taken = pin!(enqueue(producer, record, trace.as_ref()));
-            deliveries.push(told_if_slow(engine, order, &record.topic, taken).await?);
+            deliveries.push(reported_if_slow(engine, order, &record.topic, taken).await?);
         }
         drop(writing);
         for delivery in deliveries {
@@ -246,8 +263,8 @@ async fn emit(
     written.await.copied()
 }
 
-/// Waits until the producer takes a record, and says so if that takes long: most likely its topic does not exist.
-async fn told_if_slow<F>(
+/// Waits until the producer takes a record, and reports a long wait: most likely the topic does not exist.
+async fn reported_if_slow<F>(
     engine: &Engine,
     order: &PublishOrder,
     topic: &str,
@@ -267,7 +284,7 @@ where
     let handler = order.scope.handler;
     let event = "output_waits";
     let class = "".into();
-    engine.notices.tell(Cause { event, handler, class }, || Notice {
+    engine.notices.report(Cause { event, handler, class }, || Notice {
         event,
         handler: engine.handler_name(handler).to_owned(),
         partition: order.source.topic_partition().clone(),
@@ -284,7 +301,7 @@ async fn enqueue(producer: &Producer, record: &OutRecord, trace: Option<&TraceCo
     producer.enqueue(record.lend(&headers)).await
 }
 
-/// As [`enqueue`], unless that means to wait.
+/// As [`enqueue`], if that is possible without waiting.
 pub(super) fn try_enqueue(
     producer: &Producer,
     record: &OutRecord,
@@ -294,7 +311,7 @@ pub(super) fn try_enqueue(
     producer.try_enqueue(record.lend(&headers))
 }
 
-/// The record is part of the trace that it follows from, unless it says otherwise.
+/// The headers of an output. It joins the trace of its record, unless the handler has set one.
 fn traced_headers<'a>(record: &'a OutRecord, trace: Option<&'a TraceContext>) -> Vec<Header<'a>> {
     let mut headers: Vec<Header<'_>> = headers(&record.headers);
     let is_own = headers
@@ -319,18 +336,18 @@ fn headers(headers: &[(bytes::Bytes, Option<bytes::Bytes>)]) -> Vec<Header<'_>> 
     headers.collect()
 }
 
-/// Writes the record itself, with the story of its failure.
+/// Writes the record itself with failure headers.
 async fn write_failure_record(
     engine: &Engine,
     producer: &Producer,
     order: &PublishOrder,
-    held: Option<&Held>,
+    pending: Option<&PendingOutput>,
 ) -> Result<Option<i64>, WriteError> {
     let Some(route) = engine.routes.get(order.scope.handler) else {
         return Ok(None);
     };
-    let fault = match held {
-        Some(Held::Fault(fault)) => Some(&**fault),
+    let fault = match pending {
+        Some(PendingOutput::Fault(fault)) => Some(&**fault),
         _ => None,
     };
     let mut failure_record = describe_failure(engine, order, fault, &route.policy);
@@ -346,7 +363,7 @@ async fn write_failure_record(
             retry_topic(&failure_record.origin.topic, millis(delay))
         }
         Publish::HeldKeys { .. } => held_topic(&failure_record.origin.topic),
-        Publish::Return { returns, .. } => back::own_topic(&order.source, &route.policy, returns),
+        Publish::Return { returns, .. } => returns::own_topic(&order.source, &route.policy, returns),
         _ => {
             let own = route.policy.dead_letters.topic.clone();
             engine.setup.dead_letter_topic(&failure_record.origin.topic).await?;
@@ -355,28 +372,28 @@ async fn write_failure_record(
     };
     let mut sent = send_failure_record(engine, producer, order, &failure_record, &topic).await;
     if matches!(sent, Err(SendError::TooLarge { .. })) && failure_record.failure.stack.is_some() {
-        // With what was added the record is too large; the record is what matters.
+        // The failure headers make the record too large; the record itself matters more.
         failure_record.failure.stack = None;
         failure_record.failure.reason = cut(&failure_record.failure.reason, REASON_BYTES_MAX / 8).to_owned();
         sent = send_failure_record(engine, producer, order, &failure_record, &topic).await;
     }
     let offset = sent?;
-    tell(engine, order, &failure_record, topic, fault);
+    report(engine, order, &failure_record, topic, fault);
     Ok(offset)
 }
 
-/// Says where a record went that failed.
-fn tell(engine: &Engine, order: &PublishOrder, failure_record: &FailureRecord, to: String, fault: Option<&Fault>) {
+/// Reports where a failed record went.
+fn report(engine: &Engine, order: &PublishOrder, failure_record: &FailureRecord, to: String, fault: Option<&Fault>) {
     let event = match order.what {
         Publish::DeadLetter { .. } => "dead_letter",
         Publish::Return { .. } => "returned_to_topic",
         Publish::RetryTopic { .. } | Publish::HeldKeys { due_ms: Some(_), .. } => "retry_topic",
-        // It follows another of its key, which was told of.
+        // It follows another record of its key, which was reported.
         Publish::HeldKeys { due_ms: None, .. } | Publish::Output => return,
     };
     let handler = order.scope.handler;
     let class = fault.map(Fault::shared_class).unwrap_or_default();
-    engine.notices.tell(Cause { event, handler, class }, || Notice {
+    engine.notices.report(Cause { event, handler, class }, || Notice {
         event,
         handler: engine.handler_name(handler).to_owned(),
         partition: order.source.topic_partition().clone(),
@@ -398,7 +415,7 @@ async fn send_failure_record(
     let schemes = engine.routes.get(order.scope.handler);
     let schemes = schemes.map_or(&[][..], |route| &route.policy.dead_letters.schemes);
     let written = match order.what {
-        Publish::Return { .. } => back::headers(failure_record, schemes, source),
+        Publish::Return { .. } => returns::headers(failure_record, schemes, source),
         _ => failure::write(failure_record, schemes, source.headers()),
     };
     let headers = headers(&written);
@@ -426,14 +443,14 @@ async fn send_failure_record(
     taken?.await.map(|written| written.offset)
 }
 
-/// The timestamp of a letter. Retention deletes by it, so a record that is older than that must not keep its own: it would be
-/// gone before its time has come. `None` is the time when it is written. What goes back to its own topic has its own again.
+/// The timestamp of a failure record; `None` is the time of the write. Retention deletes by timestamp, so an old record
+/// with its own timestamp would be deleted before it is due. A record that goes back to its own topic gets its own again.
 fn timestamp(what: Publish, failure_record: &FailureRecord) -> Option<i64> {
     let is_return = matches!(what, Publish::Return { .. });
     Some(failure_record.origin.timestamp).filter(|timestamp| is_return && *timestamp >= 0)
 }
 
-/// Why a record is where it is although no handler has failed with it.
+/// The failure of a record that no handler has failed with.
 fn unhandled(what: Publish, policy: &Policy) -> Failure {
     let mut exception = "";
     let reason = match what {
@@ -483,7 +500,7 @@ fn describe_failure(engine: &Engine, order: &PublishOrder, fault: Option<&Fault>
             group: Some(engine.group.to_string()),
             due_at_ms: None,
             returns,
-            ..before.unwrap_or_else(|| back::untold(source))
+            ..before.unwrap_or_else(|| returns::without_headers(source))
         };
     }
     let origin = before.map_or_else(

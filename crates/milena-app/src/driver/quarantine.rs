@@ -1,22 +1,22 @@
-//! Records that end whole processes: what is said about them.
+//! Log lines of the crash guard.
 
 use milena_machines::app::PartitionId;
 
 use super::State;
 
 impl State {
-    /// Processes ended where a partition begins.
-    pub(super) fn tell_careful(&self, id: PartitionId, offset: i64, owners: u32) {
-        let Some(partition) = self.work.partition(id) else {
+    /// Logs that a partition isolates its records.
+    pub(super) fn log_isolating(&self, id: PartitionId, offset: i64, owners: u32) {
+        let Some(partition) = self.scheduler.partition(id) else {
             return;
         };
         tracing::warn!(event = "partition_careful", %partition, offset, owners,
             "{partition}@{offset}: {owners} consumer processes crashed here; records are handled one at a time");
     }
 
-    /// A record is handled no more.
-    pub(super) fn tell_quarantined(&self, id: PartitionId, offset: i64, owners: u32) {
-        let Some(partition) = self.work.partition(id) else {
+    /// Logs that a record is quarantined.
+    pub(super) fn log_quarantined(&self, id: PartitionId, offset: i64, owners: u32) {
+        let Some(partition) = self.scheduler.partition(id) else {
             return;
         };
         tracing::error!(event = "quarantined", %partition, offset, owners,

@@ -1,4 +1,4 @@
-//! The topics that an application needs besides those it reads: for retries and for dead letters.
+//! Creates and checks the topics for failure records: retry topics, held-keys topics, dead letter topics.
 
 mod retention;
 
@@ -26,19 +26,19 @@ use retention::{Kept, Retention};
 
 type Listed = BTreeMap<ByteString, TopicListing>;
 
-/// Finds and makes topics.
+/// Finds and creates topics.
 #[derive(Debug)]
 pub(crate) struct Setup {
     admin: Admin,
     routes: Vec<(TopicName, Policy)>,
     routing: Arc<Routing>,
-    /// Topics whose retry topics are there, and their dead letter topics unless those are made when they are needed.
+    /// Topics whose failure topics exist, except for dead letter topics that are created on demand.
     ready: Mutex<BTreeSet<String>>,
-    /// Dead letter topics that are there.
+    /// Dead letter topics that exist.
     dead_letters: Mutex<BTreeSet<String>>,
 }
 
-/// A topic for records that fail.
+/// A topic for failure records.
 #[derive(Debug)]
 struct Needed<'a> {
     topic: String,
@@ -46,7 +46,7 @@ struct Needed<'a> {
     origin: &'a str,
     policy: &'a Policy,
     kept: Kept,
-    /// It is made when its first record is written.
+    /// It is created when its first record is written.
     is_lazy: bool,
 }
 
@@ -63,7 +63,7 @@ impl Setup {
         }
     }
 
-    /// Looks whether all topics that are named exist, and makes what is missing for what fails of them.
+    /// Checks that all topics of handlers exist, and creates the missing topics for failure records.
     pub(crate) async fn check(&self, may_be_missing: bool) -> Result<(), StartError> {
         let listed = self.list().await?;
         for (name, _) in &self.routes {
@@ -77,23 +77,23 @@ impl Setup {
         let read = listed
             .iter()
             .filter(|(topic, listing)| self.finds(topic, listing).is_some());
-        self.letter_topics(read.map(|(topic, _)| &**topic)).await
+        self.failure_topics(read.map(|(topic, _)| &**topic)).await
     }
 
-    /// The reader of a topic that is there. Topics of Kafka itself have none but by their names, as in the consumers: with
-    /// `exclude.internal.topics=false` they are looked at when they are assigned.
+    /// The handler of an existing topic. Patterns do not match internal topics, as in consumers; with
+    /// `exclude.internal.topics=false` they are checked when they are assigned.
     fn finds(&self, topic: &str, listing: &TopicListing) -> Option<TopicRoute> {
         let found = self.routing.find_main(topic)?;
         let is_pattern = self.routes.get(found.index).is_some_and(|(name, _)| name.is_pattern());
         (!is_pattern || !listing.internal).then_some(found)
     }
 
-    /// The readers of all topics.
+    /// The handlers of all topics.
     pub(crate) fn routing(&self) -> &Arc<Routing> {
         &self.routing
     }
 
-    /// A topic that a pattern seems to mean, and that is not read, must not be missed in silence.
+    /// Warns of topics that a pattern seems to mean and does not match.
     fn warn_of_near_misses(&self, listed: &Listed) {
         for (name, _) in &self.routes {
             let is_missed = |topic: &&ByteString| name.is_near_miss(topic) && self.route(topic).is_none();
@@ -117,7 +117,7 @@ impl Setup {
         self.admin.list_topics().await.map_err(StartError::Topics)
     }
 
-    /// The topics there are that handlers of a delivery read.
+    /// The existing topics that handlers of a delivery read.
     pub(crate) async fn matching(&self, delivery: Delivery) -> Result<BTreeSet<String>, StartError> {
         let listed = self.list().await?;
         let is_read = |(topic, listing): &(&ByteString, &TopicListing)| {
@@ -128,24 +128,24 @@ impl Setup {
         Ok(read.map(|(topic, _)| topic.to_string()).collect())
     }
 
-    /// Makes what is missing for what fails of some topics, and looks at what is there.
-    pub(crate) async fn letter_topics(&self, topics: impl Iterator<Item = &str>) -> Result<(), StartError> {
+    /// Creates the missing failure topics of some topics, and checks the existing ones.
+    pub(crate) async fn failure_topics(&self, topics: impl Iterator<Item = &str>) -> Result<(), StartError> {
         let mut ready = self.ready.lock().await;
         let new: BTreeSet<&str> = topics.filter(|topic| !ready.contains(*topic)).collect();
-        // A topic that no handler reads is one for letters itself.
+        // A topic without a handler is a failure topic itself.
         let needed: Vec<Needed<'_>> = new
             .iter()
             .filter_map(|topic| Some(needed(topic, self.route(topic)?)))
             .flatten()
             .collect();
         if !needed.is_empty() {
-            self.make_missing(&needed).await?;
+            self.create_missing(&needed).await?;
         }
         ready.extend(new.into_iter().map(str::to_owned));
         Ok(())
     }
 
-    /// Makes the dead letter topic of a topic that a pattern has found, if it is not there.
+    /// Creates the dead letter topic of a topic that a pattern has matched, if it does not exist.
     pub(crate) async fn dead_letter_topic(&self, origin: &str) -> Result<(), StartError> {
         let Some((name, policy)) = self.route(origin) else {
             return Ok(());
@@ -163,7 +163,7 @@ impl Setup {
             is_lazy: false,
             ..needed
         };
-        self.make_missing(&[at_once]).await?;
+        self.create_missing(&[at_once]).await?;
         known.insert(topic);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Setup {
         Some((name, policy))
     }
 
-    async fn make_missing(&self, needed: &[Needed<'_>]) -> Result<(), StartError> {
+    async fn create_missing(&self, needed: &[Needed<'_>]) -> Result<(), StartError> {
         let listed = self.list().await?;
         let there = needed
             .iter()
@@ -208,7 +208,7 @@ impl Setup {
         Ok(())
     }
 
-    /// What is held of a partition is in the partition of the same number, so there must be one.
+    /// Adds partitions to a held-keys topic: held records are in the partition with the number of their own.
     async fn widen(&self, topic: &str, origin: &str, partitions: usize) -> Result<(), StartError> {
         let total = NewPartitions::increase_to(i32::try_from(partitions).unwrap_or(i32::MAX));
         let widened = self.admin.create_partitions([(topic, total)]).await;
@@ -223,7 +223,7 @@ impl Setup {
         }
     }
 
-    /// The dead letter topics of all topics that are read, whether they are there or not.
+    /// The dead letter topics of all topics that are read, whether they exist or not.
     pub(crate) async fn dead_letter_topics(&self) -> BTreeSet<String> {
         let ready = self.ready.lock().await;
         let all = ready
@@ -237,7 +237,7 @@ impl Setup {
         &self.admin
     }
 
-    /// Nothing but its time deletes a record of it: no compaction, and no bound of bytes.
+    /// Creates a topic whose records are deleted by time only: no compaction, and no bound of bytes.
     async fn create(&self, needed: &Needed<'_>, partitions: usize, retention_ms: i64) -> Result<(), StartError> {
         let (topic, origin) = (needed.topic.as_str(), needed.origin);
         let new = NewTopic::new(topic)
@@ -253,7 +253,7 @@ impl Setup {
                     topic,
                     partitions,
                     retention_ms,
-                    "created topic {topic} for records of {origin} that fail"
+                    "created topic {topic} for failure records of {origin}"
                 );
                 Ok(())
             }
@@ -267,7 +267,7 @@ impl Setup {
     }
 }
 
-/// The topics that records of a topic may go to when they fail.
+/// The failure topics of a topic.
 fn needed<'a>(origin: &'a str, (name, policy): (&TopicName, &'a Policy)) -> Vec<Needed<'a>> {
     let keeps_order = policy.retry.ordering == RetryOrdering::HoldKey;
     let a_topic = |topic, kept| Needed {
@@ -286,7 +286,7 @@ fn needed<'a>(origin: &'a str, (name, policy): (&TopicName, &'a Policy)) -> Vec<
     }
     if policy.exhausted == Exhausted::DeadLetter {
         let own = policy.dead_letters.topic.clone();
-        // Of hundreds of topics that a pattern finds few will ever have a dead letter.
+        // Of hundreds of topics that a pattern matches, few will ever have a dead letter.
         let is_lazy = name.is_pattern() && own.is_none();
         let topic = own.unwrap_or_else(|| dead_letter_topic(origin));
         needed.push(Needed {

@@ -1,4 +1,4 @@
-//! The task of one consumer: it reads, and does what the machine wants of it.
+//! The task of a source: it polls a consumer and performs the commands of the scheduler.
 
 use std::{
     fmt,
@@ -12,20 +12,20 @@ use milena_client::consumer::{
 };
 use milena_machines::app::{CommittedOffset, Role, SourceId};
 
-use super::{Engine, Setup, accept::Begin, frozen::Standing};
+use super::{Engine, Setup, accept::Begin, fetch_stalls::FetchWatch};
 use crate::{error::AppError, handler::States, route::Delivery, routing::Routing, times::Waiting};
 
-/// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
+/// The longest poll. Commands interrupt it, so this is only a safeguard.
 const POLL: Duration = Duration::from_secs(5);
-/// After an error that passes.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How often it is tried to learn where a partition begins.
+/// The backoff after a transient error.
+const BACKOFF: Duration = Duration::from_millis(100);
+/// The attempts to find where a partition begins.
 const BEGIN_TRIES: u32 = 5;
 
-/// What a source reads.
+/// The subscription of a source.
 pub(super) enum Reads {
     Topics(Vec<String>),
-    /// Topics that the engine of this delivery reads in this role.
+    /// Topics that the engine of this delivery reads in this role, found by a filter.
     Matching {
         names: Vec<String>,
         routing: Arc<Routing>,
@@ -42,7 +42,7 @@ impl fmt::Display for Reads {
     }
 }
 
-/// Hears of the group for the machine.
+/// The rebalance listener of a source.
 pub(super) struct Listener {
     pub(super) engine: Arc<Engine>,
     pub(super) source: SourceId,
@@ -53,7 +53,7 @@ pub(super) struct Listener {
 pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listener) -> Result<(), SubscribeError> {
     let link = listener.engine.sources.get(usize::from(listener.source.0));
     if let Some(link) = link {
-        // It is set once, before anything can happen.
+        // The handles are set once, before the first poll.
         let _ = link.wakeup.set(consumer.wakeup_handle());
         let _ = link.metrics.set(consumer.metrics_handle());
     }
@@ -74,7 +74,7 @@ pub(super) fn subscribe(consumer: &mut Consumer, reads: Reads, listener: Listene
     }
 }
 
-/// Whether a source reads both. The same delay may have another place in each policy.
+/// Whether one source reads both roles. The same delay may have another index in each policy.
 fn is_same(one: Role, other: Role) -> bool {
     match (one, other) {
         (Role::RetryTopic { delay_ms: one, .. }, Role::RetryTopic { delay_ms: other, .. }) => one == other,
@@ -82,34 +82,34 @@ fn is_same(one: Role, other: Role) -> bool {
     }
 }
 
-/// Reads until the engine has ended; then leaves the group.
+/// Polls until the engine has ended; then leaves the group.
 pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Consumer, close_timeout: Duration) {
-    let mut standing = Standing::default();
+    let mut watch = FetchWatch::default();
     while !engine.is_closed() && engine.failure().is_none() {
-        engine.obey(source, &mut consumer);
-        let waiting = standing.look(&engine, source, &mut consumer);
+        engine.perform_commands(source, &mut consumer);
+        let waiting = watch.check(&engine, source, &mut consumer);
         match engine.poll(source, waiting, &mut consumer).await {
             Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
             Err(PollError::Wakeup) => {}
-            Err(error) if passes(&error) => pause_after(&error).await,
+            Err(error) if is_transient(&error) => back_off(&error).await,
             Err(error) => {
-                tracing::error!(%error, "a consumer cannot go on");
+                tracing::error!(event = "consumer_failed", %error, "consumer failed: {error}");
                 engine.fail(AppError::from(&error));
             }
         }
     }
-    engine.obey(source, &mut consumer);
+    engine.perform_commands(source, &mut consumer);
     let options = CloseOptions {
         timeout: close_timeout,
         ..CloseOptions::default()
     };
     if let Err(error) = consumer.close_with(options).await {
-        tracing::warn!(%error, "a consumer did not close in peace");
+        tracing::warn!(event = "consumer_close_failed", %error, "consumer close failed: {error}");
     }
 }
 
 impl Engine {
-    /// Polls, and counts what the time went to.
+    /// Polls and counts the time.
     async fn poll(
         &self,
         source: SourceId,
@@ -126,14 +126,14 @@ impl Engine {
     }
 }
 
-/// After an error that passes.
-pub(super) async fn pause_after(error: &PollError) {
-    tracing::warn!(%error, "a consumer could not read; it tries again");
-    tokio::time::sleep(PAUSE).await;
+/// Waits after a transient error.
+pub(super) async fn back_off(error: &PollError) {
+    tracing::warn!(event = "poll_failed", %error, "poll failed, retrying: {error}");
+    tokio::time::sleep(BACKOFF).await;
 }
 
-/// Whether the consumer gets over it by itself.
-pub(super) fn passes(error: &PollError) -> bool {
+/// Whether the consumer recovers from an error by itself.
+pub(super) fn is_transient(error: &PollError) -> bool {
     match error {
         PollError::Group(GroupError::Coordinator(_)) | PollError::Wakeup => true,
         PollError::Group(GroupError::Member(error)) => match error {
@@ -153,23 +153,23 @@ impl RebalanceListener for Listener {
     ) -> Result<(), ListenerError> {
         let _listening = self.listening();
         let topics = partitions.iter().map(|partition| &*partition.topic);
-        self.setup.letter_topics(topics).await?;
+        self.setup.failure_topics(topics).await?;
         let mut tries = 0;
         let mut begins = loop {
             match begins(consumer, partitions).await {
                 Ok(begins) => break begins,
                 Err(error) if tries < BEGIN_TRIES => {
                     tries += 1;
-                    tracing::warn!(%error, "where partitions begin is not known; it is asked again");
+                    tracing::warn!(event = "positions_unknown", %error, "reading committed offsets failed, retrying: {error}");
                 }
                 Err(error) => return Err(error),
             }
         };
         self.add_held(partitions, &mut begins).await?;
-        // What it was paused for in an earlier life is over.
+        // Pauses of an earlier assignment are over.
         consumer.resume(partitions)?;
         self.engine.assigned(self.source, &self.states, begins);
-        self.engine.obey(self.source, consumer);
+        self.engine.perform_commands(self.source, consumer);
         Ok(())
     }
 
@@ -187,16 +187,16 @@ impl RebalanceListener for Listener {
         let Some(link) = self.engine.sources.get(usize::from(self.source.0)) else {
             return Ok(());
         };
-        // The machine has its own bounds for this, and says so when they are reached.
+        // The scheduler bounds this wait by its drain and final commit timeouts.
         loop {
-            self.engine.obey(self.source, consumer);
+            self.engine.perform_commands(self.source, consumer);
             if self.engine.are_released(&ids) {
                 break;
             }
             link.commands.notified().await;
         }
         self.engine.forget(&ids);
-        // What began again meanwhile, because a transaction did not count, goes too.
+        // Partitions that were assigned again meanwhile, because a transaction was aborted, are lost too.
         let left = self.engine.ids(partitions);
         self.engine.lost(self.source, &left);
         Ok(())
@@ -213,7 +213,7 @@ impl RebalanceListener for Listener {
     }
 }
 
-/// Counts how long a listener takes, even if it is dropped on the way.
+/// Counts the time of a listener call, also if it is dropped before its end.
 struct Listening {
     engine: Arc<Engine>,
     source: SourceId,
@@ -237,7 +237,7 @@ impl Listener {
         }
     }
 
-    /// Finds out which keys have records that are held, before anything is handled.
+    /// Finds the held keys of new partitions, before a record is handled.
     async fn add_held(&self, partitions: &[TopicPartition], begins: &mut [Begin]) -> Result<(), ListenerError> {
         let mut tries = 0;
         let all = loop {
@@ -245,8 +245,8 @@ impl Listener {
                 Ok(all) => break all,
                 Err(error) if tries < BEGIN_TRIES => {
                     tries += 1;
-                    tracing::warn!(%error, "what is held of keys is not known; it is read again");
-                    tokio::time::sleep(PAUSE).await;
+                    tracing::warn!(event = "held_keys_unknown", %error, "reading the held-keys topic failed, retrying: {error}");
+                    tokio::time::sleep(BACKOFF).await;
                 }
                 Err(error) => return Err(error),
             }

@@ -1,11 +1,8 @@
-//! From what was declared to running tasks.
+//! Starts an engine: from the declared policies to running tasks.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize},
-    },
+    sync::{Arc, Mutex, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -20,19 +17,22 @@ use milena_machines::app::{
     SourceId, retry_topic_suffix,
 };
 use tokio::{
-    sync::{Notify, RwLock, mpsc, watch},
+    sync::{Notify, mpsc},
     task::{JoinHandle, JoinSet},
 };
 
 use super::{
-    Engine, Setup, Shared, SourceLink, State, WorkerLink, bounded,
-    held::{self, HeldTopics, held_group},
+    BreakerExchange, Engine, Setup, SourceLink, State, WorkerLink,
+    finish::ResultInbox,
     keeps_key_order,
+    key_holds::{self, HeldTopics, held_group},
     notices::Notices,
-    publisher,
+    publisher::{self, PublisherLink},
+    replay_ranges::{self, MARK_CHARS_MAX, ReplayRanges},
+    replay_source,
     source::{self, Listener, Reads},
-    stretches::{self, MARK_CHARS_MAX, Stretches},
-    timer, transactions,
+    timer,
+    transactions::{self, TransactionLink},
 };
 use crate::{
     clock::{Clock, millis},
@@ -49,7 +49,7 @@ use crate::{
     worker::{Report, Worker},
 };
 
-/// What an engine is made from: the handlers of one kind of delivery.
+/// The parts of an engine: the handlers of one delivery.
 pub(crate) struct EngineParts {
     pub(crate) delivery: Delivery,
     pub(crate) routes: Vec<Route>,
@@ -62,12 +62,12 @@ pub(crate) struct EngineParts {
     pub(crate) setup: Arc<Setup>,
     pub(crate) routing: Arc<Routing>,
     /// Breakers that other engines have too.
-    pub(crate) shared: Option<Arc<Shared>>,
-    /// So many characters of a commit's metadata are not the machine's.
+    pub(crate) exchange: Option<Arc<BreakerExchange>>,
+    /// The number of characters of a commit's metadata that the scheduler must not use.
     pub(crate) metadata_reserved: usize,
 }
 
-/// The declarations that a machine is configured from.
+/// The declarations that a scheduler is configured from.
 pub(crate) struct Declared<'a> {
     pub(crate) delivery: Delivery,
     pub(crate) routes: &'a [Route],
@@ -90,17 +90,17 @@ impl EngineParts {
     }
 }
 
-/// Finds contradictions in policies, before anything runs.
+/// Finds contradictions in policies before anything is started.
 pub(crate) fn check_policies(declared: &Declared<'_>) -> Result<(), StartError> {
-    Ok(work_config(declared, &mut Names::default())?.check()?)
+    Ok(scheduler_config(declared, &mut Names::default())?.check()?)
 }
 
 /// An engine and its tasks.
 pub(crate) struct Started {
     pub(crate) engine: Arc<Engine>,
-    /// They end when the engine has.
+    /// Tasks that end with the engine.
     pub(crate) sources: JoinSet<()>,
-    /// They end when they are told to.
+    /// Tasks that end when they are aborted.
     pub(crate) helpers: Vec<JoinHandle<()>>,
     pub(crate) producer: Producer,
 }
@@ -146,22 +146,22 @@ pub(crate) async fn replay(
     mut parts: EngineParts,
     topics: &BTreeSet<String>,
     replay: &Replay,
-) -> Result<(Started, Stretches), StartError> {
+) -> Result<(Started, ReplayRanges), StartError> {
     let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
     let group = format!("{}.{}", parts.settings.group, replay.name);
     let config = parts.settings.consumer(parts.delivery, &group)?;
     let mut consumer = Consumer::new(config)?;
-    let stretches = stretches::find(&mut consumer, &group, topics, replay).await?;
+    let ranges = replay_ranges::find(&mut consumer, &group, topics, replay).await?;
     parts.metadata_reserved = MARK_CHARS_MAX;
     let mut started = start_engine(&parts, producer, vec![SourceLink::default()])?;
-    bounded::assign(&started.engine, &mut consumer, &parts.states, &stretches)?;
-    let running = bounded::run(Arc::clone(&started.engine), consumer);
+    replay_source::assign(&started.engine, &mut consumer, &parts.states, &ranges)?;
+    let running = replay_source::run(Arc::clone(&started.engine), consumer);
     let running = started.engine.watched(running);
     started.sources.spawn(running);
-    Ok((started, stretches))
+    Ok((started, ranges))
 }
 
-/// The engine and all of its tasks but those that read.
+/// Starts the engine and all its tasks except the sources.
 fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink>) -> Result<Started, StartError> {
     let (publisher_orders, orders) = mpsc::unbounded_channel();
     let (engine, workers) = build(parts, sources, publisher_orders)?;
@@ -182,14 +182,14 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
     }
     let publishing = publisher::run(Arc::clone(&engine), producer.clone(), orders);
     started.helpers.push(tokio::spawn(engine.watched(publishing)));
-    let telling = Arc::clone(&engine);
+    let reporting = Arc::clone(&engine);
     started
         .helpers
-        .push(tokio::spawn(async move { telling.notices.run().await }));
+        .push(tokio::spawn(async move { reporting.notices.run().await }));
     let timer = timer::run(Arc::clone(&engine));
     started.helpers.push(tokio::spawn(engine.watched(timer)));
-    let asking = held::run(Arc::clone(&engine));
-    started.helpers.push(tokio::spawn(engine.watched(asking)));
+    let checking = key_holds::run(Arc::clone(&engine));
+    started.helpers.push(tokio::spawn(engine.watched(checking)));
     if parts.delivery == Delivery::ExactlyOnce {
         let transactions = transactions::run(Arc::clone(&engine), producer, parts.limits.window);
         started.helpers.push(tokio::spawn(engine.watched(transactions)));
@@ -207,7 +207,7 @@ async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
     }
 }
 
-/// A consumer that is to read.
+/// A consumer that is ready to subscribe.
 struct Source {
     group: String,
     consumer: Consumer,
@@ -225,7 +225,7 @@ impl Source {
     }
 }
 
-/// The consumers: those of the topics themselves, one for each delay of retry topics, and one for what is held.
+/// The consumers: those of the main topics, one for each delay of retry topics, and one for the held-keys topics.
 fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
     let mut sources = vec![];
     let group = &parts.settings.group;
@@ -256,7 +256,7 @@ fn sources(parts: &EngineParts) -> Result<Vec<Source>, StartError> {
     Ok(sources)
 }
 
-/// The subscription of a source: names if all are, and otherwise a choice among all topics there are.
+/// The subscription of a source: topic names, or a filter of all topics if a handler has a pattern.
 fn reads(parts: &EngineParts, is_read: impl Fn(&Route) -> bool, suffix: &str, role: Role) -> Reads {
     let routes = parts.routes.iter().filter(|route| is_read(route));
     let routes: Vec<&Route> = routes.collect();
@@ -278,14 +278,14 @@ type Workers = Vec<(Route, Worker)>;
 fn build(
     parts: &EngineParts,
     sources: Vec<SourceLink>,
-    publisher: mpsc::UnboundedSender<super::PublishOrder>,
+    publisher: mpsc::UnboundedSender<publisher::PublishOrder>,
 ) -> Result<(Arc<Engine>, Workers), StartError> {
-    let shared = parts.shared.as_ref();
+    let exchange = parts.exchange.as_ref();
     let mut names = Names {
-        breakers: shared.map(|shared| shared.names.clone()).unwrap_or_default(),
+        breakers: exchange.map(|exchange| exchange.names.clone()).unwrap_or_default(),
         bulkheads: vec![],
     };
-    let config = work_config(&parts.declared(), &mut names)?;
+    let config = scheduler_config(&parts.declared(), &mut names)?;
     let mut links = vec![];
     let mut receivers = vec![];
     for route in &parts.routes {
@@ -303,33 +303,26 @@ fn build(
         Arc::new(metrics)
     });
     let engine = Arc::new(Engine {
-        held: held_topics(parts)?,
-        held_asked: Notify::new(),
-        alone: RwLock::new(()),
-        writing: AtomicUsize::new(0),
-        written: Notify::new(),
         clock: parts.clock.clone(),
         group: Arc::from(parts.settings.group.as_str()),
         instance: Arc::from(parts.settings.instance.as_str()),
-        metrics: metrics.collect(),
         delivery: parts.delivery,
         routes: parts.routes.clone(),
         routing: Arc::clone(&parts.routing),
+        metrics: metrics.collect(),
         breakers: names.breakers,
         setup: Arc::clone(&parts.setup),
         notices: Notices::new(),
-        shared: parts.shared.clone(),
-        is_transactional: parts.delivery == Delivery::ExactlyOnce,
+        exchange: parts.exchange.clone(),
         workers: links,
-        publisher,
+        publisher: PublisherLink::new(publisher),
+        transaction: TransactionLink::new(parts.delivery != Delivery::ExactlyOnce),
+        key_holds: held_topics(parts)?,
         timer: Notify::new(),
-        transactions: Notify::new(),
-        transaction_open: watch::channel(parts.delivery != Delivery::ExactlyOnce).0,
         ended: Notify::new(),
+        inbox: ResultInbox::default(),
         state: Mutex::new(State::new(Scheduler::new(config, parts.limits.seed)?, sources.len())),
         sources,
-        results: Mutex::default(),
-        is_acting: AtomicBool::new(false),
     });
     let workers = receivers.into_iter().map(|(route, commands, load)| {
         let report: Arc<dyn Report> = Arc::clone(&engine) as Arc<dyn Report>;
@@ -339,7 +332,7 @@ fn build(
     Ok((engine, workers))
 }
 
-/// What keys need that stay in order through retries, if any do.
+/// Access to the held-keys topics, if a handler keeps the order of keys through retries.
 fn held_topics(parts: &EngineParts) -> Result<Option<HeldTopics>, StartError> {
     if !parts.routes.iter().any(keeps_key_order) {
         return Ok(None);
@@ -349,14 +342,14 @@ fn held_topics(parts: &EngineParts) -> Result<Option<HeldTopics>, StartError> {
     Ok(Some(HeldTopics::new(parts.setup.admin().clone(), group, config)))
 }
 
-/// What the machine knows by number.
+/// The names of breakers and bulkheads, by their ids.
 #[derive(Default)]
 struct Names {
     breakers: Vec<String>,
     bulkheads: Vec<String>,
 }
 
-fn work_config(parts: &Declared<'_>, names: &mut Names) -> Result<SchedulerConfig, StartError> {
+fn scheduler_config(parts: &Declared<'_>, names: &mut Names) -> Result<SchedulerConfig, StartError> {
     let handlers: Result<Vec<HandlerConfig>, StartError> = parts
         .routes
         .iter()
@@ -433,19 +426,19 @@ fn handler_config(parts: &Declared<'_>, names: &mut Names, route: &Route) -> Res
     })
 }
 
-/// The number of a name, a new one if it has none.
+/// The id of a name; a new one if it has none.
 fn number(names: &mut Vec<String>, name: &str) -> u16 {
-    let place = names.iter().position(|known| known == name).unwrap_or_else(|| {
+    let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());
         names.len() - 1
     });
-    u16::try_from(place).unwrap_or(u16::MAX)
+    u16::try_from(index).unwrap_or(u16::MAX)
 }
 
 fn retry_policy(policy: &Policy, delivery: Delivery) -> RetryPolicy {
     let retry = &policy.retry;
     RetryPolicy {
-        // What may happen at most once is tried once.
+        // At most once, a record is tried once.
         attempts: if delivery == Delivery::AtMostOnce {
             1
         } else {
@@ -490,13 +483,13 @@ fn limits(records: Watermarks, bytes: Watermarks) -> Limits {
 }
 
 impl Started {
-    /// Ends all tasks; what was not committed comes again.
+    /// Aborts all tasks; records that are not committed are read again.
     pub(crate) fn kill(&mut self) {
         self.sources.abort_all();
         self.helpers.iter().for_each(JoinHandle::abort);
     }
 
-    /// Lets all end in peace, once the machine has: sources leave their groups, the producer writes what it has.
+    /// Closes everything after the scheduler has: sources leave their groups, the producer is flushed.
     pub(crate) async fn finish(mut self, close_timeout: Duration) {
         while self.sources.join_next().await.is_some() {}
         self.helpers.iter().for_each(JoinHandle::abort);

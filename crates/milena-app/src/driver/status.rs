@@ -1,9 +1,9 @@
 //! What an engine can tell about itself.
 
 use milena_client::{consumer::TopicPartition, metrics::Metrics};
-use milena_machines::app::BreakerId;
+use milena_machines::app::{BreakerId, TransactionPhase};
 
-use super::{Engine, State, held::group_of};
+use super::{Engine, State, key_holds::group_of};
 use crate::{
     metrics::HandlerCounts,
     status::{BreakerStatus, PartitionStatus, Status},
@@ -27,25 +27,25 @@ impl Engine {
         })
     }
 
-    /// Adds what it has to what others have.
+    /// Adds the status of this engine to that of others.
     pub(crate) fn add_status(&self, all: &mut Status) {
         let now_ms = self.clock.now_ms();
         let state = self.state();
-        let status = state.work.status();
+        let status = state.scheduler.status();
         all.records += status.records;
         all.bytes += status.bytes;
         all.in_handlers += status.in_handlers;
         all.publishing += status.publishing;
-        all.is_ending_transaction |= state.is_ending;
+        all.is_ending_transaction |= is_ending(state.scheduler.transaction_phase());
         all.parked += status.parked;
         all.has_joined &= state.groups.iter().all(|group| {
             let group = group.as_ref();
             group.is_some_and(|group| group.generation >= 0)
         });
         let partitions = state.owned.iter().filter_map(|(partition, owned)| {
-            let found = state.work.partition_status(owned.id)?;
+            let found = state.scheduler.partition_status(owned.id)?;
             let group = group_of(&self.group, owned.topic.role);
-            let pauses = state.work.pauses(owned.id);
+            let pauses = state.scheduler.pauses(owned.id);
             Some(PartitionStatus {
                 partition: partition.clone(),
                 group,
@@ -55,7 +55,7 @@ impl Engine {
                 records: found.records,
                 replay_if_crashed_now: found.replay_if_crashed_now,
                 paused: pauses.map(|pauses| pauses.iter().collect()).unwrap_or_default(),
-                why: state.work.stall_reason(now_ms, owned.id)?,
+                why: state.scheduler.stall_reason(now_ms, owned.id)?,
                 publish_problem: None,
                 is_isolating: found.is_isolating,
             })
@@ -74,8 +74,8 @@ impl Engine {
 
     fn breaker_status(&self, state: &State) -> Vec<BreakerStatus> {
         let numbered = self.breakers.iter().enumerate();
-        let told = numbered.filter_map(|(place, name)| {
-            let breaker = state.work.breaker(BreakerId(u16::try_from(place).ok()?))?;
+        let statuses = numbered.filter_map(|(index, name)| {
+            let breaker = state.scheduler.breaker(BreakerId(u16::try_from(index).ok()?))?;
             Some(BreakerStatus {
                 name: name.clone(),
                 state: breaker.state(),
@@ -84,26 +84,37 @@ impl Engine {
                 opened: breaker.opened(),
             })
         });
-        told.collect()
+        statuses.collect()
     }
 
-    /// Stops fetching a partition until [`resume`](Self::resume), whoever of this application has it then.
+    /// Pauses a partition until [`resume`](Self::resume), also if it is assigned again meanwhile.
     pub(crate) fn pause(&self, partition: &TopicPartition) {
-        self.act(None, |state, now_ms| state.work.pause(now_ms, partition));
+        self.act(None, |state, now_ms| state.scheduler.pause(now_ms, partition));
     }
 
     pub(crate) fn resume(&self, partition: &TopicPartition) {
-        self.act(None, |state, now_ms| state.work.resume(now_ms, partition));
+        self.act(None, |state, now_ms| state.scheduler.resume(now_ms, partition));
     }
 
-    /// Goes on with a partition that has stopped; `false` if it is not ours.
+    /// Restarts a partition that has stopped; `false` if it is not assigned.
     pub(crate) fn restart(&self, partition: &TopicPartition) -> bool {
         self.act(None, |state, now_ms| {
             let Some(id) = state.owned.get(partition).map(|owned| owned.id) else {
                 return false;
             };
-            state.work.restart_partition(now_ms, id);
+            state.scheduler.restart_partition(now_ms, id);
             true
         })
+    }
+}
+
+/// Whether a transaction is being ended, so that the engine is not idle.
+fn is_ending(phase: TransactionPhase) -> bool {
+    match phase {
+        TransactionPhase::Idle | TransactionPhase::Open | TransactionPhase::Due => false,
+        TransactionPhase::Draining
+        | TransactionPhase::AtBarrier
+        | TransactionPhase::Ending
+        | TransactionPhase::MustAbort => true,
     }
 }

@@ -1,4 +1,4 @@
-//! The one timer of a machine. It also lets the machine act when others have changed what it shares with them.
+//! The timer of a scheduler. It also lets the scheduler follow changes of shared breakers.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use tokio::sync::watch;
 use super::Engine;
 use crate::clock::Clock;
 
-/// Wakes the machine when it wants to be woken. It ends when it is aborted.
+/// Feeds timeouts to the scheduler. The task ends when it is aborted.
 pub(super) async fn run(engine: Arc<Engine>) {
-    let mut changes = engine.shared.as_ref().map(|shared| shared.listen());
+    let mut changes = engine.exchange.as_ref().map(|exchange| exchange.subscribe());
     loop {
         let at_ms = engine.state().timer_at;
         tokio::select! {
@@ -18,7 +18,7 @@ pub(super) async fn run(engine: Arc<Engine>) {
             () = changed(changes.as_mut()) => {}
             () = until(&engine.clock, at_ms) => {}
         }
-        engine.act(None, |state, now_ms| state.work.handle_timeout(now_ms));
+        engine.act(None, |state, now_ms| state.scheduler.handle_timeout(now_ms));
     }
 }
 

@@ -1,8 +1,11 @@
-//! Exactly once: what handlers emit and how far was read count together, in one transaction after the other.
+//! Exactly once: the task that commits outputs and offsets in one transaction after the other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,24 +13,52 @@ use milena_client::{
     consumer::{GroupMetadata, OffsetAndMetadata, TopicPartition},
     producer::{Producer, Remedy, SendError, Transaction, TransactionCallError},
 };
-use milena_machines::app::{CommitOffset, CommittedOffset, PartitionId, RecordId, SourceId};
+use milena_machines::app::{CommitOffset, CommittedOffset, PartitionId, RecordId, SourceId, TransactionPhase};
+use tokio::sync::{Notify, watch};
 
 use super::{
-    Engine, State,
+    Engine,
     commands::{SourceCommand, committable},
 };
 use crate::error::AppError;
 
-/// Whether a transaction counts.
+/// How a transaction has ended.
 enum End {
     Committed,
     Aborted,
 }
 
-/// The task. It ends when it is aborted, or when no transaction can be made any more.
+/// The transaction link between the task, the scheduler and those who write outputs.
+pub(super) struct TransactionLink {
+    /// Notified when the phase of the transaction has changed.
+    phase_changed: Notify,
+    /// Whether outputs can be written now; without transactions they always can.
+    open: watch::Sender<bool>,
+    /// The number of writers that write into the open transaction.
+    writers: AtomicUsize,
+    /// Notified when a writer is done.
+    written: Notify,
+}
+
+impl TransactionLink {
+    pub(super) fn new(is_open: bool) -> Self {
+        Self {
+            phase_changed: Notify::new(),
+            open: watch::channel(is_open).0,
+            writers: AtomicUsize::new(0),
+            written: Notify::new(),
+        }
+    }
+
+    pub(super) fn notify(&self) {
+        self.phase_changed.notify_one();
+    }
+}
+
+/// The task. It ends when it is aborted, or when the producer cannot begin transactions any more.
 pub(super) async fn run(engine: Arc<Engine>, producer: Producer, window: Duration) {
     if let Err(error) = transact(&engine, &producer, window).await {
-        tracing::error!(%error, "no transaction can be made any more");
+        tracing::error!(event = "transactions_failed", %error, "transactions cannot go on: {error}");
         engine.fail(AppError::Transactions(error.to_string()));
     }
 }
@@ -35,7 +66,7 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, window: Duratio
 async fn transact(engine: &Engine, producer: &Producer, window: Duration) -> Result<(), TransactionCallError> {
     loop {
         let mut transaction = producer.begin().await?;
-        engine.transaction_open.send_replace(true);
+        engine.transaction.open.send_replace(true);
         let offsets = engine.next_offsets(window).await;
         let began = engine.clock.instant();
         engine.close_transaction().await;
@@ -66,7 +97,7 @@ async fn commit(
                 committed => break committed,
             }
         },
-        // The group does not know us any more.
+        // This member is not in the group any more.
         Ok(false) => return abort(transaction).await,
         Err(error) => Err(error),
     };
@@ -74,13 +105,13 @@ async fn commit(
         Ok(()) => Ok(End::Committed),
         Err(error) if error.remedy() == Remedy::GiveUp => Err(error),
         Err(error) => {
-            tracing::warn!(%error, "a transaction does not count; its records are handled again");
+            tracing::warn!(event = "transaction_aborted", %error, "transaction aborted, its records are handled again: {error}");
             abort(transaction).await
         }
     }
 }
 
-/// `false` if we are nobody in a group whose offsets are to be sent.
+/// Sends the offsets of each group; `false` if a source is not a member of its group.
 async fn send_offsets(
     engine: &Engine,
     transaction: &Transaction<'_>,
@@ -110,107 +141,94 @@ async fn abort(transaction: &mut Transaction<'_>) -> Result<End, TransactionCall
     }
 }
 
-/// Somebody who writes into the transaction that is open.
-pub(super) struct Writing<'a>(&'a Engine);
+/// A writer of outputs. The open transaction does not end as long as it lives.
+pub(super) struct Writer<'a>(&'a TransactionLink);
 
-impl<'a> Writing<'a> {
-    fn new(engine: &'a Engine) -> Self {
-        engine.writing.fetch_add(1, Ordering::SeqCst);
-        Self(engine)
+impl<'a> Writer<'a> {
+    fn new(link: &'a TransactionLink) -> Self {
+        link.writers.fetch_add(1, Ordering::SeqCst);
+        Self(link)
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.0.writing.fetch_sub(1, Ordering::SeqCst);
+        self.0.writers.fetch_sub(1, Ordering::SeqCst);
         self.0.written.notify_one();
     }
 }
 
 impl Engine {
-    /// Waits for a window with something in it, then for the machine to stand still. `None` if the transaction cannot
-    /// count any more: then nothing of it comes to an end before it is aborted.
+    /// Waits until the window of a transaction with finished records is over, then for its barrier. `None` if the
+    /// transaction must be aborted.
     async fn next_offsets(&self, window: Duration) -> Option<Vec<CommitOffset>> {
         loop {
-            self.until(|state| state.has_news || state.is_barrier_wanted).await?;
-            if !self.state().is_barrier_wanted {
+            if self.until(|phase| phase != TransactionPhase::Idle).await? == TransactionPhase::Open {
                 tokio::select! {
                     () = self.clock.sleep(window) => {}
-                    wanted = self.until(|state| state.is_barrier_wanted) => wanted?,
+                    due = self.until(|phase| phase == TransactionPhase::Due) => drop(due?),
                 }
             }
-            self.act(None, |state, now_ms| {
-                (state.has_news, state.is_barrier_wanted, state.is_ending) = (false, false, true);
-                state.work.begin_barrier(now_ms);
-            });
-            self.until(|state| state.is_barrier).await?;
-            // Without any, a partition is gone of which the transaction has records.
-            let offsets = self.act(None, |state, now_ms| {
-                state.is_barrier = false;
-                state.work.barrier_offsets(now_ms)
-            })?;
+            self.act(None, |state, now_ms| state.scheduler.begin_barrier(now_ms));
+            self.until(|phase| phase == TransactionPhase::AtBarrier).await?;
+            // Without offsets, a partition was lost of which the transaction has outputs.
+            let offsets = self.act(None, |state, now_ms| state.scheduler.barrier_offsets(now_ms))?;
             if !offsets.is_empty() {
                 return Some(offsets);
             }
-            self.act(None, |state, now_ms| {
-                state.is_ending = false;
-                state.work.end_barrier(now_ms, true);
-            });
+            self.act(None, |state, now_ms| drop(state.scheduler.end_barrier(now_ms, true)));
         }
     }
 
-    /// Waits until something holds; `None` if the transaction cannot count any more.
-    async fn until(&self, is_so: impl Fn(&State) -> bool) -> Option<()> {
+    /// Waits for a phase of the transaction and returns it; `None` if the transaction must be aborted.
+    async fn until(&self, is_reached: impl Fn(TransactionPhase) -> bool) -> Option<TransactionPhase> {
         loop {
-            {
-                let state = self.state();
-                if state.must_abort {
-                    return None;
-                }
-                if is_so(&state) {
-                    return Some(());
-                }
+            let phase = self.state().scheduler.transaction_phase();
+            if phase == TransactionPhase::MustAbort {
+                return None;
             }
-            self.transactions.notified().await;
+            if is_reached(phase) {
+                return Some(phase);
+            }
+            self.transaction.phase_changed.notified().await;
         }
     }
 
-    /// From now on nothing is written. Returns when nobody is about to: what is written late would count in the next
-    /// transaction, and its record is handled again there.
+    /// Lets no more outputs be written, and waits for the writers. An output that is written later would be in the next
+    /// transaction, where its record is handled again.
     async fn close_transaction(&self) {
-        self.transaction_open.send_replace(false);
-        while self.writing.load(Ordering::SeqCst) > 0 {
-            self.written.notified().await;
+        self.transaction.open.send_replace(false);
+        while self.transaction.writers.load(Ordering::SeqCst) > 0 {
+            self.transaction.written.notified().await;
         }
     }
 
-    /// Waits until a transaction is open, if one is needed, and keeps it open. An error if nobody waits for the record any
-    /// more.
-    pub(super) async fn begin_writing(&self, record: RecordId) -> Result<Option<Writing<'_>>, SendError> {
-        if !self.is_transactional {
+    /// Waits until a transaction is open, if one is needed, and keeps it open. An error if the record was cancelled.
+    pub(super) async fn begin_writing(&self, record: RecordId) -> Result<Option<Writer<'_>>, SendError> {
+        if !self.is_transactional() {
             return Ok(None);
         }
-        let mut open = self.transaction_open.subscribe();
+        let mut open = self.transaction.open.subscribe();
         loop {
-            // Who closes it looks after that who is here, so one of the two is seen.
-            let writing = Writing::new(self);
+            // The task closes the transaction first and counts the writers then, so one of the two sees the other.
+            let writer = Writer::new(&self.transaction);
             if *open.borrow_and_update() {
-                return self.is_wanted(record).then_some(Some(writing)).ok_or(SendError::Closed);
+                return self.is_pending(record).then_some(Some(writer)).ok_or(SendError::Closed);
             }
-            drop(writing);
-            // It is closed only with the engine.
+            drop(writer);
+            // The sender lives as long as the engine.
             let _ = open.wait_for(|is_open| *is_open).await;
         }
     }
 
-    /// As [`begin_writing`](Self::begin_writing), if nothing has to be waited for.
-    pub(super) fn try_begin_writing(&self, record: RecordId) -> Option<Option<Writing<'_>>> {
-        if !self.is_transactional {
+    /// As [`begin_writing`](Self::begin_writing), if that is possible without waiting.
+    pub(super) fn try_begin_writing(&self, record: RecordId) -> Option<Option<Writer<'_>>> {
+        if !self.is_transactional() {
             return Some(None);
         }
-        let writing = Writing::new(self);
-        let is_open = *self.transaction_open.borrow();
-        (is_open && self.is_wanted(record)).then_some(Some(writing))
+        let writer = Writer::new(&self.transaction);
+        let is_open = *self.transaction.open.borrow();
+        (is_open && self.is_pending(record)).then_some(Some(writer))
     }
 
     fn by_group(
@@ -232,7 +250,7 @@ impl Engine {
         with_group.collect()
     }
 
-    /// For each source that has offsets in it.
+    /// Counts the time of a transaction for each source that has offsets in it.
     fn count_transaction(&self, offsets: &[CommitOffset], took: Duration) {
         let state = self.state();
         let owned = offsets.iter().filter_map(|offset| state.owned.get(&offset.partition));
@@ -253,26 +271,23 @@ impl Engine {
                     });
                 }
             }
-            state.forget_refused(offsets);
-            state.is_ending = false;
-            state.work.end_barrier(now_ms, true);
+            state.refusals.forget_committed(offsets);
+            state.scheduler.end_barrier(now_ms, true);
         });
     }
 
-    /// All that was read since the last transaction that counted is read again.
+    /// Reads all records since the last committed transaction again.
     fn end_aborted(&self) {
         self.act(None, |state, now_ms| {
             let ids: Vec<PartitionId> = state.owned.values().map(|owned| owned.id).collect();
-            state.work.handle_lost(now_ms, &ids);
-            state.work.end_barrier(now_ms, false);
-            // What failed with it is nobody's any more.
-            (state.must_abort, state.is_barrier, state.is_ending) = (false, false, false);
-            let places: Vec<(TopicPartition, SourceId)> = state
+            state.scheduler.handle_lost(now_ms, &ids);
+            state.scheduler.end_barrier(now_ms, false);
+            let partitions: Vec<(TopicPartition, SourceId)> = state
                 .owned
                 .iter()
                 .map(|(partition, owned)| (partition.clone(), owned.source))
                 .collect();
-            for (partition, source) in places {
+            for (partition, source) in partitions {
                 state.command_to(source, SourceCommand::Rewind(partition));
             }
         });

@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_answer_that_is_too_large_is_no_answer() {
+    async fn a_response_that_is_too_large_is_refused() {
         for head in [
             "Content-Length: 16777217\r\n\r\n",
             "Transfer-Encoding: chunked\r\n\r\n1000001\r\n",

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_done_at_once_is_told_as_a_whole() {
+    async fn a_run_that_is_done_at_once_is_reported_as_one_result() {
         let reports = Arc::new(Reports::default());
         let seen = go(&["one", "skip", "again", "two"], &reports).await;
         assert_eq!(seen, ["one", "skip", "again", "two"]);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_is_told_alone() {
+    async fn a_failed_record_of_a_run_is_reported_alone() {
         let reports = Arc::new(Reports::default());
         let seen = go(&["fail", "two"], &reports).await;
         assert_eq!(seen, ["fail"]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_run_that_nobody_waits_for_nothing_is_kept() {
+    async fn results_of_a_released_run_are_dropped() {
         for value in ["wait", "fail"] {
             let reports = Arc::new(Reports {
                 is_lost: true,

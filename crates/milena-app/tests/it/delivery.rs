@@ -22,7 +22,7 @@ async fn after_a_crash_what_was_done_out_of_order_and_committed_is_not_done_agai
         0,
         values.iter().map(|(key, value)| (key.as_str(), value.as_str())),
     );
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let first = {
         let seen = seen.clone();
         move |Value(value): Value<String>| {
@@ -40,7 +40,7 @@ async fn after_a_crash_what_was_done_out_of_order_and_committed_is_not_done_agai
         .on("orders", first, |policy| policy.timeout(None));
     let running = running.start().await.unwrap();
     for _ in 0..19 {
-        within("a call", told.recv()).await.unwrap();
+        within("a call", reports.recv()).await.unwrap();
     }
     committed(&broker, GROUP, "orders", 0, 3).await;
     // The offset map of finished records is part of the commit of the frontier.
@@ -59,14 +59,14 @@ async fn after_a_crash_what_was_done_out_of_order_and_committed_is_not_done_agai
         .start()
         .await
         .unwrap();
-    assert_eq!(within("the rest", told.recv()).await.unwrap(), "3");
+    assert_eq!(within("the rest", reports.recv()).await.unwrap(), "3");
     committed(&broker, GROUP, "orders", 0, 20).await;
-    assert_eq!(told.try_recv().ok(), None);
+    assert_eq!(reports.try_recv().ok(), None);
     running.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_second_instance_takes_over_in_peace_and_nothing_is_done_twice_or_left_out() {
+async fn a_second_instance_takes_over_gracefully_and_nothing_is_done_twice_or_left_out() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 8);
     let seen: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();

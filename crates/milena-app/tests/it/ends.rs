@@ -104,5 +104,5 @@ async fn a_reader_that_is_frozen_ends_the_application_if_that_is_wanted() {
         panic!("{error}")
     };
     assert_eq!((partition, offset), (0, 1));
-    assert_eq!(why, "1 records are there, but none are delivered");
+    assert_eq!(why, "the lag is 1 records, but none are delivered");
 }

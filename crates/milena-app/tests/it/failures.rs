@@ -296,7 +296,7 @@ async fn an_open_breaker_holds_records_back_and_loses_none() {
 }
 
 #[tokio::test]
-async fn an_open_breaker_makes_dead_letters_if_it_is_told_to() {
+async fn an_open_breaker_makes_dead_letters_if_the_policy_says_so() {
     let broker = TestBroker::start();
     broker.create_topic("mails", 1);
     let calls = Arc::new(AtomicUsize::new(0));

@@ -41,7 +41,7 @@ async fn tell(
 async fn a_handler_gets_its_arguments_and_the_offset_is_committed() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 2);
-    let (seen, mut told) = mpsc::unbounded_channel::<String>();
+    let (seen, mut reports) = mpsc::unbounded_channel::<String>();
     let running = app(&broker)
         .state(seen)
         .on("orders", tell, |policy| policy)
@@ -55,11 +55,11 @@ async fn a_handler_gets_its_arguments_and_the_offset_is_committed() {
         [record(r#"{"id": 7}"#), record(r#"{"id": 8}"#).header("event_id", "e8")],
     );
     assert_eq!(
-        within("the first call", told.recv()).await.unwrap(),
+        within("the first call", reports.recv()).await.unwrap(),
         "7 anna t1 billing 1 orders-1-0"
     );
     assert_eq!(
-        within("the second call", told.recv()).await.unwrap(),
+        within("the second call", reports.recv()).await.unwrap(),
         "8 anna t1 billing 1 e8"
     );
     committed(&broker, GROUP, "orders", 1, 2).await;
@@ -68,12 +68,12 @@ async fn a_handler_gets_its_arguments_and_the_offset_is_committed() {
 }
 
 #[tokio::test]
-async fn a_batch_handler_gets_many_records_and_tells_of_each() {
+async fn a_batch_handler_gets_many_records_and_returns_an_outcome_for_each() {
     let broker = TestBroker::start();
     broker.create_topic("clicks", 1);
     let values: Vec<String> = (0..10).map(|number| number.to_string()).collect();
     broker.produce("clicks", 0, values.iter().chain([&"poison".to_owned()]));
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let index = move |batch: Batch<Event<u32>>| {
         let seen = seen.clone();
         async move {
@@ -96,7 +96,7 @@ async fn a_batch_handler_gets_many_records_and_tells_of_each() {
         .unwrap();
     let mut all = vec![];
     while all.len() < 10 {
-        all.extend(within("a batch", told.recv()).await.unwrap());
+        all.extend(within("a batch", reports.recv()).await.unwrap());
     }
     assert_eq!(all, (0..10).collect::<Vec<_>>());
     committed(&broker, GROUP, "clicks", 0, 11).await;
@@ -110,7 +110,7 @@ async fn a_batch_handler_gets_many_records_and_tells_of_each() {
 async fn order_is_kept_for_each_key_while_others_overtake() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let gate = Arc::new(tokio::sync::Notify::new());
     let wait = gate.clone();
     let handler = move |Key(key): Key<String>, Value(value): Value<String>| {
@@ -128,12 +128,12 @@ async fn order_is_kept_for_each_key_while_others_overtake() {
         .await
         .unwrap();
     broker.produce("orders", 0, [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")]);
-    assert_eq!(within("b1", told.recv()).await.unwrap(), "b b1");
-    assert_eq!(within("b2", told.recv()).await.unwrap(), "b b2");
+    assert_eq!(within("b1", reports.recv()).await.unwrap(), "b b1");
+    assert_eq!(within("b2", reports.recv()).await.unwrap(), "b b2");
     // Finished records above the frontier do not move it.
     gate.notify_one();
-    assert_eq!(within("a1", told.recv()).await.unwrap(), "a a1");
-    assert_eq!(within("a2", told.recv()).await.unwrap(), "a a2");
+    assert_eq!(within("a1", reports.recv()).await.unwrap(), "a a1");
+    assert_eq!(within("a2", reports.recv()).await.unwrap(), "a a2");
     committed(&broker, GROUP, "orders", 0, 4).await;
     running.stop().await.unwrap();
 }

@@ -129,7 +129,7 @@ async fn a_service_behind_tls_is_reached_and_its_connection_kept() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_believed_is_a_failure_that_says_so() {
+async fn a_certificate_that_is_not_trusted_is_a_failure_that_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let ours = Authority::new(directory.path(), "ours");
     let theirs = Authority::new(directory.path(), "theirs");
@@ -148,7 +148,7 @@ async fn a_certificate_that_is_not_believed_is_a_failure_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_service_that_speaks_no_tls_is_told_from_one_that_cannot_be_reached() {
+async fn a_service_without_tls_is_distinguished_from_one_that_cannot_be_reached() {
     let directory = tempfile::tempdir().unwrap();
     let ours = Authority::new(directory.path(), "ours");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -163,7 +163,7 @@ async fn a_service_that_speaks_no_tls_is_told_from_one_that_cannot_be_reached() 
 }
 
 #[test]
-fn what_is_wrong_with_authorities_is_told_at_once() {
+fn errors_of_ca_certificates_are_reported_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let ours = Authority::new(directory.path(), "ours");
     let plain = HttpHandler::with_authority("http://localhost/", Some(&ours.file));

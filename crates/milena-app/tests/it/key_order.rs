@@ -178,8 +178,8 @@ async fn what_cannot_be_kept_in_order_is_refused_at_the_start() {
     let without_delays: fn(Policy) -> Policy = |policy| policy.keep_key_order();
     let without_keys = |policy| keep_order(policy).order(Order::Unordered);
     let policies = [
-        (without_delays, "no delays are given"),
-        (without_keys, "not in the order of keys"),
+        (without_delays, "no delays are set"),
+        (without_keys, "its order is not that of keys"),
     ];
     for (policy, why) in policies {
         let app = app(&broker).on("orders", handler(&Seen::default()), policy);

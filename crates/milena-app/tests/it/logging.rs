@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn failures_and_dead_letters_are_told_once_per_second_with_their_number() {
+async fn failures_and_dead_letters_are_logged_once_per_second_with_their_number() {
     async fn refuse(Value(value): Value<String>) -> Result<(), Fault> {
         Err(Fault::poison(format!("no customer {value}")))
     }
@@ -48,7 +48,7 @@ async fn failures_and_dead_letters_are_told_once_per_second_with_their_number() 
 }
 
 #[tokio::test]
-async fn retries_and_breakers_are_told() {
+async fn retries_and_breakers_are_logged() {
     async fn call(State(is_up): State<Arc<AtomicBool>>) -> Result<(), Fault> {
         if is_up.load(Ordering::SeqCst) {
             return Ok(());

@@ -10,7 +10,7 @@ use tokio::{
 use crate::rig::{GROUP, committed, read, text};
 
 #[tokio::test]
-async fn a_program_gets_lines_of_json_and_its_answers_count() {
+async fn a_program_gets_lines_of_json_and_its_replies_count() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.create_topic("bills", 1);

@@ -30,7 +30,7 @@ fn take(seen: &Seen) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_replay_handles_its_stretch_once_more_and_leaves_the_group_alone() {
+async fn a_replay_handles_its_range_again_and_leaves_the_group_alone() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 2);
     for partition in 0..2 {
@@ -42,17 +42,17 @@ async fn a_replay_handles_its_stretch_once_more_and_leaves_the_group_alone() {
     broker.commit(GROUP, "orders", 0, 9);
     let seen = Seen::default();
     let app = app(&broker).state(seen.clone()).on("orders", note, |policy| policy);
-    let stretch = Replay::new("repair")
+    let range = Replay::new("repair")
         .from(ReplayFrom::Time(1_700_000_003_000))
         .to(ReplayTo::Time(1_700_000_005_000));
-    let report = within("the replay", app.clone().replay(stretch.clone())).await.unwrap();
+    let report = within("the replay", app.clone().replay(range.clone())).await.unwrap();
     assert_eq!(take(&seen), ["0-3", "0-4", "1-3", "1-4"]);
     assert_eq!(report.partitions.get(&TopicPartition::new("orders", 1)), Some(&(3, 5)));
     assert_eq!(report.counts[0].success, 4);
     assert_eq!(broker.committed(GROUP, "orders", 0), Some(9));
     assert_eq!(broker.committed("billing.repair", "orders", 0), Some(5));
     // A finished replay has nothing left.
-    let again = within("the replay", app.clone().replay(stretch)).await.unwrap();
+    let again = within("the replay", app.clone().replay(range)).await.unwrap();
     assert_eq!((take(&seen), again.partitions.len()), (vec![], 0));
     let from = BTreeMap::from([(TopicPartition::new("orders", 0), 8)]);
     let rest = Replay::new("rest").from(ReplayFrom::Offsets(from));

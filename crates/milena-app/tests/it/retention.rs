@@ -108,7 +108,7 @@ async fn records_of_2020_outlive_retention_in_retry_topics_and_dead_letters() {
 }
 
 #[tokio::test]
-async fn what_is_held_for_its_key_outlives_retention_and_keeps_its_time() {
+async fn a_record_of_a_held_key_outlives_retention_and_keeps_its_timestamp() {
     let calls = Calls::default();
     let app = App::new("")
         .group("billing")

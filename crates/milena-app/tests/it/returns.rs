@@ -119,7 +119,7 @@ async fn two_groups_that_both_fail_do_not_send_a_record_back_for_ever() {
 }
 
 #[tokio::test]
-async fn headers_that_cannot_be_true_are_not_believed() {
+async fn headers_that_cannot_be_true_are_not_trusted() {
     let calls = Calls::default();
     let kit = TestKit::start(billing(&calls)).await;
     let claimed = |group: &str, offset: &str| {

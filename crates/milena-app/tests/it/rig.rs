@@ -10,7 +10,7 @@ use milena_client::{
 use milena_test::TestBroker;
 
 /// Timeout of a wait: far longer than any step takes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub const GROUP: &str = "billing";
 
@@ -25,8 +25,8 @@ pub fn app(broker: &TestBroker) -> App {
 
 /// Waits for a future, up to the timeout.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
-    waited.unwrap_or_else(|_| panic!("{what} did not happen within {PATIENCE:?}"))
+    let waited = tokio::time::timeout(TIMEOUT, future).await;
+    waited.unwrap_or_else(|_| panic!("{what} did not happen within {TIMEOUT:?}"))
 }
 
 /// Waits until a condition holds.
@@ -66,7 +66,7 @@ pub async fn read_with(
     let mut found = vec![];
     within(&format!("{count} records of {topic}"), async {
         while found.len() < count {
-            let records = consumer.poll(PATIENCE).await.unwrap();
+            let records = consumer.poll(TIMEOUT).await.unwrap();
             found.extend(records.iter().map(|record| record.to_owned()));
         }
     })

@@ -33,7 +33,7 @@ fn times(running: &Running) -> ConsumerTimes {
 }
 
 #[tokio::test]
-async fn what_handlers_read_and_what_they_do_is_told_apart() {
+async fn decoding_and_handling_are_measured_separately() {
     let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a", "b", "c", "d", "e"]);
@@ -51,7 +51,7 @@ async fn what_handlers_read_and_what_they_do_is_told_apart() {
 }
 
 #[tokio::test]
-async fn what_a_batch_handler_reads_is_told_apart_too() {
+async fn decoding_of_a_batch_handler_is_measured_separately_too() {
     async fn work_batch(batch: Batch<Slowly>, State(clock): State<Clock>) {
         assert_eq!(batch.len(), 5);
         clock.advance(Duration::from_secs(2));
@@ -70,7 +70,7 @@ async fn what_a_batch_handler_reads_is_told_apart_too() {
 }
 
 #[tokio::test]
-async fn a_slow_commit_is_told() {
+async fn a_slow_commit_is_measured() {
     let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);
@@ -88,7 +88,7 @@ async fn a_slow_commit_is_told() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_told_as_a_commit() {
+async fn a_transaction_is_measured_as_a_commit() {
     let (broker, clock) = (TestBroker::start(), Clock::manual());
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, ["a"]);

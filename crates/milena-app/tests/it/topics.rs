@@ -22,7 +22,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
         broker.create_topic(topic, 1);
         broker.produce(topic, 0, ["x"]);
     }
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let of_tenant = {
         let seen = seen.clone();
         move |cx: Cx| {
@@ -43,7 +43,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
         .unwrap();
     let mut found = vec![];
     for _ in 0..3 {
-        found.push(within("a call", told.recv()).await.unwrap());
+        found.push(within("a call", reports.recv()).await.unwrap());
     }
     found.sort();
     assert_eq!(found, ["acme", "its own handler", "zeta"]);
@@ -53,7 +53,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
 }
 
 /// A handler that reports the topic and attempt of each record, and the capture `tenant`.
-fn tells_tenant(
+fn report_tenant(
     seen: mpsc::UnboundedSender<(String, u32, Option<String>)>,
 ) -> impl Fn(Value<String>, Cx) -> std::future::Ready<Result<(), Fault>> + Clone {
     move |Value(value), cx| {
@@ -80,18 +80,18 @@ async fn an_expression_reads_topics_with_dots_and_those_that_come_later() {
         broker.create_topic(topic, 1);
         broker.produce(topic, 0, ["x"]);
     }
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let running = app(&broker)
         .consumer("metadata.max.age.ms", 100)
-        .on("^events-[a-z]{2}-(?<tenant>.*)$", tells_tenant(seen), |policy| policy)
+        .on("^events-[a-z]{2}-(?<tenant>.*)$", report_tenant(seen), |policy| policy)
         .start()
         .await
         .unwrap();
-    let first = within("the first topic", told.recv()).await.unwrap();
+    let first = within("the first topic", reports.recv()).await.unwrap();
     assert_eq!(first, ("events-eu-acme.de".to_owned(), 1, Some("acme.de".to_owned())));
     broker.create_topic("events-us-zeta.ny", 1);
     broker.produce("events-us-zeta.ny", 0, ["x"]);
-    let later = within("the later topic", told.recv()).await.unwrap();
+    let later = within("the later topic", reports.recv()).await.unwrap();
     assert_eq!(later, ("events-us-zeta.ny".to_owned(), 1, Some("zeta.ny".to_owned())));
     committed(&broker, GROUP, "events-us-zeta.ny", 0, 1).await;
     let read: Vec<String> = running
@@ -102,7 +102,7 @@ async fn an_expression_reads_topics_with_dots_and_those_that_come_later() {
         .collect();
     assert_eq!(read, ["events-eu-acme.de", "events-us-zeta.ny"]);
     running.stop().await.unwrap();
-    assert!(told.try_recv().is_err(), "no other topic was read");
+    assert!(reports.try_recv().is_err(), "no other topic was read");
 }
 
 #[tokio::test]
@@ -111,22 +111,22 @@ async fn an_expression_for_all_topics_reads_each_failure_from_its_own_retry_topi
     broker.create_topic("orders.v1", 1);
     broker.produce("orders.v1", 0, ["bad"]);
     let clock = Clock::manual();
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let running = app(&broker)
         .consumer("metadata.max.age.ms", 100)
         .clock(clock.clone())
-        .on("^.*$", tells_tenant(seen), |policy| {
+        .on("^.*$", report_tenant(seen), |policy| {
             policy.retry(Retry::none()).then_topics([Duration::from_secs(60)])
         })
         .start()
         .await
         .unwrap();
-    let first = within("the first try", told.recv()).await.unwrap();
+    let first = within("the first try", reports.recv()).await.unwrap();
     assert_eq!(first, ("orders.v1".to_owned(), 1, None));
     let mut second = None;
     until("the second try", || {
         clock.advance(Duration::from_secs(1));
-        second = told.try_recv().ok();
+        second = reports.try_recv().ok();
         second.is_some()
     })
     .await;
@@ -140,7 +140,7 @@ async fn an_expression_for_all_topics_reads_each_failure_from_its_own_retry_topi
     running.stop().await.unwrap();
     assert_eq!(broker.committed("billing.retry-1m", "orders.v1.retry-1m", 0), Some(1));
     assert!(
-        told.try_recv().is_err(),
+        reports.try_recv().is_err(),
         "neither the dead letter nor the retry was read as a topic of its own"
     );
     let mut settings = ConfigMap::new();
@@ -168,7 +168,7 @@ async fn a_topic_with_a_handler_of_its_own_is_not_read_by_a_pattern_of_another_d
             broker.produce(topic, partition, ["x"]);
         }
     }
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let says = |handler: &'static str| {
         let seen = seen.clone();
         move |cx: Cx| {
@@ -184,7 +184,7 @@ async fn a_topic_with_a_handler_of_its_own_is_not_read_by_a_pattern_of_another_d
         .unwrap();
     let mut found = vec![];
     for _ in 0..12 {
-        found.push(within("a call", told.recv()).await.unwrap());
+        found.push(within("a call", reports.recv()).await.unwrap());
     }
     running.stop().await.unwrap();
     let is_right = |(handler, topic): &&(&str, String)| (*handler == "name") == (topic == "events-special");
@@ -206,11 +206,11 @@ async fn a_bad_expression_is_an_error_that_says_why() {
 type Try = (u32, i64, String, String);
 
 /// Advances the clock until the handler is called.
-async fn next_try(clock: &Clock, step: Duration, told: &mut mpsc::UnboundedReceiver<Try>) -> Try {
+async fn next_try(clock: &Clock, step: Duration, reports: &mut mpsc::UnboundedReceiver<Try>) -> Try {
     let mut found = None;
     until("the next try", || {
         clock.advance(step);
-        found = told.try_recv().ok();
+        found = reports.try_recv().ok();
         found.is_some()
     })
     .await;
@@ -223,7 +223,7 @@ async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
     broker.create_topic("orders", 2);
     let clock = Clock::manual();
     let start_ms = clock.now_ms();
-    let (seen, mut told) = mpsc::unbounded_channel();
+    let (seen, mut reports) = mpsc::unbounded_channel();
     let handler = {
         let clock = clock.clone();
         move |Value(value): Value<String>, cx: Cx| {
@@ -251,7 +251,7 @@ async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
         .await
         .unwrap();
     assert_eq!(
-        within("the first try", told.recv()).await.unwrap(),
+        within("the first try", reports.recv()).await.unwrap(),
         (1, 0, "orders-1-0".to_owned(), "orders".to_owned())
     );
     let first = read(&broker, "orders.retry-1m", 2, 1).await;
@@ -260,7 +260,7 @@ async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
     let due: i64 = header(&first[0], "milena.due_at").unwrap().parse().unwrap();
     assert_eq!((due - start_ms) / 1000, 60);
 
-    let second = next_try(&clock, Duration::from_secs(1), &mut told).await;
+    let second = next_try(&clock, Duration::from_secs(1), &mut reports).await;
     let (attempt, waited_s, id, topic) = second;
     assert_eq!(
         (attempt, id.as_str(), topic.as_str()),
@@ -270,7 +270,7 @@ async fn retry_topics_are_read_by_their_own_group_when_their_time_has_come() {
     let second = read(&broker, "orders.retry-5m", 2, 1).await;
     assert_eq!(header(&second[0], "X-Retry-Count").as_deref(), Some("2"));
 
-    next_try(&clock, Duration::from_secs(10), &mut told).await;
+    next_try(&clock, Duration::from_secs(10), &mut reports).await;
     let dead = read(&broker, "orders.dlq", 2, 1).await;
     let failure_record = failure::read(dead[0].headers()).unwrap();
     assert_eq!(

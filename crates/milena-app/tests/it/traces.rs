@@ -91,7 +91,7 @@ async fn retries_and_dead_letters_carry_the_trace_on_once() {
 }
 
 #[tokio::test]
-async fn what_is_held_carries_the_trace_on_once() {
+async fn a_record_of_a_held_key_carries_the_trace_on_once() {
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
     broker.produce("orders", 0, [traced("fails"), traced("fine")]);

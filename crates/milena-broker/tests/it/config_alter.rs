@@ -1,5 +1,4 @@
-//! Changes at run time. What passes, and with which kind of error the rest fails, is what Kafka 4.3.1 answered, but for
-//! keys that cannot change on this broker.
+//! Changes at run time. Results and errors are those of a Kafka 4.3.1, except for keys that cannot change on this broker.
 
 use milena_broker::config::{
     AlterOp,
@@ -17,7 +16,7 @@ fn op(name: &str, kind: AlterOpKind, value: &str) -> AlterOp {
     }
 }
 
-/// What becomes of a topic with this setting.
+/// The settings of a topic after a change.
 fn altered(before: &[(&str, &str)], ops: Vec<AlterOp>) -> Result<RawConfig, (Fault, String)> {
     let after = alter_topic(&overrides(before), ops, &broker(&[]).unwrap());
     after

@@ -1,4 +1,4 @@
-//! What the broker's settings mean.
+//! Settings of the broker: values and checks.
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, Listener, SecurityProtocol};
 

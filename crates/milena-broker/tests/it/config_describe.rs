@@ -1,5 +1,4 @@
-//! What is described is what Kafka 4.3.1 describes. The expected lines were taken from one, but for our own keys and
-//! where a comment says so.
+//! Described configs. The expected lines are those of a Kafka 4.3.1, except for our own keys and where a comment says so.
 
 use std::collections::BTreeMap;
 

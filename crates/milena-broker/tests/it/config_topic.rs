@@ -1,4 +1,4 @@
-//! What a topic's settings mean. Which of Kafka's keys take which texts is what its `LogConfig` said.
+//! Settings of topics: values and checks. The valid texts of Kafka's keys are those of its `LogConfig`.
 
 use milena_broker::config::{
     CleanupPolicy, CompressionType, ConfigValue, Durability, TimestampType, TopicConfig, topic_definitions,
@@ -6,7 +6,7 @@ use milena_broker::config::{
 
 use crate::{broker, overrides, topic};
 
-/// The value as Kafka prints it, or what is wrong.
+/// The value as Kafka prints it, or the error.
 fn parsed(name: &str, text: &str) -> Result<String, String> {
     let definition = topic_definitions()
         .iter()

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! ACLs.
 
 use std::fmt;
 
@@ -22,9 +22,9 @@ use super::{
 };
 
 named_codes! {
-    /// What an ACL is about.
+    /// The type of a resource.
     pub enum AclResourceType: i8 {
-        /// Of any type; in filters only.
+        /// Any type; in filters only.
         Any = 1, "ANY";
         Topic = 2, "TOPIC";
         Group = 3, "GROUP";
@@ -36,23 +36,23 @@ named_codes! {
 }
 
 named_codes! {
-    /// How the name of a resource is meant.
+    /// How the name of a resource is matched.
     pub enum PatternType: i8 {
-        /// In any way; in filters only.
+        /// Any pattern; in filters only.
         Any = 1, "ANY";
-        /// In any way that the given name is taken by; in filters only.
+        /// Any pattern that matches the given name; in filters only.
         Match = 2, "MATCH";
-        /// As the whole name; `*` stands for all.
+        /// The whole name; `*` matches all names.
         Literal = 3, "LITERAL";
-        /// As its beginning.
+        /// A prefix of the name.
         Prefixed = 4, "PREFIXED";
     }
 }
 
 named_codes! {
-    /// What is allowed or denied.
+    /// The operation that is allowed or denied.
     pub enum AclOperation: i8 {
-        /// Whatever it is; in filters only.
+        /// Any operation; in filters only.
         Any = 1, "ANY";
         All = 2, "ALL";
         Read = 3, "READ";
@@ -72,7 +72,7 @@ named_codes! {
 }
 
 named_codes! {
-    /// Whether it is allowed.
+    /// Whether the operation is allowed or denied.
     pub enum AclPermission: i8 {
         /// Either; in filters only.
         Any = 1, "ANY";
@@ -81,22 +81,22 @@ named_codes! {
     }
 }
 
-/// Allows or denies somebody something.
+/// An ACL: allows or denies a principal an operation on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AclBinding {
     pub resource_type: AclResourceType,
     pub resource_name: ByteString,
     pub pattern_type: PatternType,
-    /// Whom, as in `User:milena`; `User:*` is everybody.
+    /// As in `User:milena`; `User:*` is every user.
     pub principal: ByteString,
-    /// From where; `*` is from anywhere.
+    /// The host of the client; `*` is any host.
     pub host: ByteString,
     pub operation: AclOperation,
     pub permission: AclPermission,
 }
 
 impl AclBinding {
-    /// Allows a principal an operation on the resource of this name, from anywhere.
+    /// Allows a principal an operation on the resource of this name, from any host.
     pub fn allow(
         resource_type: AclResourceType,
         resource_name: impl Into<ByteString>,
@@ -131,7 +131,7 @@ impl fmt::Display for AclBinding {
     }
 }
 
-/// Which ACLs; all if nothing is said.
+/// A filter of ACLs. The default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AclFilter {
     pub resource_type: AclResourceType,
@@ -174,11 +174,11 @@ impl fmt::Display for AclFilter {
     }
 }
 
-/// An ACL, and whether it was deleted.
+/// An ACL that matched, with the result of its deletion.
 type Deleted = (AclBinding, Result<(), BrokerError>);
 
 impl Admin {
-    /// Adds ACLs. One that is there already stays.
+    /// Creates ACLs. One that exists already stays.
     pub async fn create_acls(&self, acls: impl IntoIterator<Item = AclBinding>) -> Results<AclBinding, ()> {
         let call = AdminCall::new(
             "ACL",
@@ -188,7 +188,7 @@ impl Admin {
                 ..Default::default()
             },
             |context: &CallContext<AclBinding>, response: CreateAclsResponse| {
-                // The answer has them in the order of the request, without their names.
+                // The response has them in the order of the request, without names.
                 let results = context.keys.iter().zip(&response.results).map(|(acl, result)| {
                     let outcome = check(result.error_code, result.error_message.as_deref());
                     (acl.clone(), outcome)
@@ -199,7 +199,7 @@ impl Admin {
         self.call(call.version_min(versions::acls::PATTERN_TYPE), acls).await
     }
 
-    /// The ACLs that a filter takes, in their order.
+    /// Returns the ACLs that match a filter, sorted.
     pub async fn describe_acls(&self, filter: AclFilter) -> Result<Vec<AclBinding>, AdminError> {
         let call = AdminCall::new(
             "",
@@ -225,7 +225,7 @@ impl Admin {
             .await
     }
 
-    /// Deletes the ACLs that filters take, and gives those: each was deleted, or was not for a reason.
+    /// Deletes the ACLs that match filters, and returns them with the result of each.
     pub async fn delete_acls(
         &self,
         filters: impl IntoIterator<Item = AclFilter>,

@@ -1,5 +1,5 @@
-//! How every call is made: items are sorted by the broker that must be asked, each broker is asked once for all of its
-//! items, and what can be tried again is, until it is too late.
+//! Calls of the admin client: items are grouped by broker, each broker gets one request for its items, and failures
+//! that can be retried are, until the deadline.
 
 use std::{
     collections::BTreeMap,
@@ -27,25 +27,25 @@ use crate::{
     net::{ApiResponse, CallError, Connection, SendOptions, Throttled},
 };
 
-/// How often it must be said that there is no such topic or broker. One that was just made is not known everywhere at once.
+/// Attempts before an unknown topic or broker is an error. A new one is not known everywhere at once.
 const UNKNOWN_ATTEMPTS: u32 = 5;
 
-/// What an answer says about items; an error if it says the same about all.
+/// The results in a response, by item; or one error for all items.
 pub(super) type ItemResults<K, V> = Result<Vec<(K, Result<V, BrokerError>)>, BrokerError>;
 
-/// What a call can be about.
+/// The key of an item in a call.
 pub(super) trait Item: Ord + Clone + fmt::Display + Send + Sync + 'static {}
 impl<T: Ord + Clone + fmt::Display + Send + Sync + 'static> Item for T {}
 
-/// The items that one broker is asked for.
+/// The items of one request.
 pub(super) struct Batch<K> {
     pub(super) keys: Vec<K>,
     pub(super) version: i16,
-    /// How long the broker may take.
+    /// The time limit of the broker.
     pub(super) timeout_ms: i32,
 }
 
-/// Who has answered, and what was asked for.
+/// The items of a request, and the broker that responded.
 pub(super) struct CallContext<K> {
     pub(super) keys: Vec<K>,
     pub(super) version: i16,
@@ -53,7 +53,7 @@ pub(super) struct CallContext<K> {
 }
 
 impl<K: Clone> CallContext<K> {
-    /// The same for everything that was asked for.
+    /// The same value for every item.
     pub(super) fn all<V: Clone>(&self, value: &V) -> ItemResults<K, V> {
         Ok(self.keys.iter().map(|key| (key.clone(), Ok(value.clone()))).collect())
     }
@@ -62,17 +62,17 @@ impl<K: Clone> CallContext<K> {
 type Build<K, R> = dyn Fn(&Batch<K>) -> R + Send + Sync;
 type Reader<K, V, T> = dyn Fn(&CallContext<K>, T) -> ItemResults<K, V> + Send + Sync;
 
-/// A kind of call.
+/// A kind of call: how items are routed, requested, and read from responses.
 pub(super) struct AdminCall<K, V, R: Request> {
-    /// What an item is, in messages.
+    /// The noun for items in messages.
     noun: &'static str,
     route: Box<dyn Fn(&K) -> Route + Send + Sync>,
     build: Arc<Build<K, R>>,
     read: Box<Reader<K, V, R::Response>>,
     versions: VersionRange,
-    /// The request has room for one item only.
+    /// Whether a request can have only one item.
     one_by_one: bool,
-    /// Errors that count although another attempt may end without them.
+    /// Errors that are not retried, although they are retriable in general.
     finals: &'static [ErrorCode],
 }
 
@@ -134,14 +134,14 @@ where
                 code => code.is_retriable(),
             },
             Failure::Call(error) => error.is_retriable(),
-            // One that has just come is not known everywhere at once either.
+            // A new broker is not known everywhere at once.
             Failure::NoBroker(_) => attempts < UNKNOWN_ATTEMPTS,
             Failure::NoNode(_) | Failure::NoResponse => true,
             Failure::MissingInResponse => false,
         }
     }
 
-    /// What follows from an answer for each item that was asked for.
+    /// The result of a response for each item of the request.
     fn outcomes(
         &self,
         mut context: CallContext<K>,
@@ -168,11 +168,11 @@ where
     }
 }
 
-/// Items without a result yet, and what went wrong with each last.
+/// Items without a result, each with its last failure.
 type Pending<K> = BTreeMap<K, Option<Failure>>;
 
 impl Admin {
-    /// Asks until there is a result for each item.
+    /// Sends requests until there is a result for each item, or the deadline passes.
     pub(super) async fn call<K, V, R>(
         &self,
         call: AdminCall<K, V, R>,
@@ -226,7 +226,7 @@ impl Admin {
         results
     }
 
-    /// As [`Admin::call`] about one thing.
+    /// Like [`Admin::call`], for one item.
     pub(super) async fn call_one<K, V, R>(&self, call: AdminCall<K, V, R>, key: K) -> Result<V, AdminError>
     where
         K: Item,
@@ -239,7 +239,7 @@ impl Admin {
         result.unwrap_or_else(|| Err(Failure::MissingInResponse.into_error(item)))
     }
 
-    /// Asks each broker once.
+    /// Sends one request to each broker.
     async fn attempt<K, V, R>(
         &self,
         call: &AdminCall<K, V, R>,
@@ -276,7 +276,7 @@ impl Admin {
                 node: node(&connection),
             };
             connection.send_built(build, options, move |result| {
-                // Whoever asked may have gone.
+                // The caller may have dropped the call.
                 let _ = done.send((context, result));
             });
         }
@@ -289,19 +289,19 @@ impl Admin {
                     Some((context, result)) => outcomes.extend(call.outcomes(context, result)),
                     None => return outcomes,
                 },
-                // Who has not answered by now stays without a result.
+                // Items without a response stay without a result.
                 () = &mut deadline => return outcomes,
             }
         }
     }
 
-    /// How long a request may take that is sent now.
+    /// The timeout of a request that is sent now.
     pub(super) fn request_timeout_ms(&self, deadline_ms: i64) -> i64 {
         let left_ms = deadline_ms.saturating_sub(io::now_ms());
         left_ms.min(i64::from(self.inner.config.request_timeout_ms)).max(1)
     }
 
-    /// Why there was not enough time. That somebody did not answer may be because nobody can be reached.
+    /// The cause of a timeout. If the failure says little, the state of the connections may explain it.
     fn cause(&self, failure: Option<Failure>) -> Option<String> {
         let telling = failure.as_ref().filter(|failure| !failure.is_uninformative());
         let cluster = || self.inner.metadata.last_error().map(|error| error.to_string());
@@ -309,12 +309,12 @@ impl Admin {
         telling.and_then(Failure::cause).or_else(cluster).or_else(last)
     }
 
-    /// Learns from what went wrong.
+    /// Requests new metadata if a failure shows that it is stale.
     fn note(&self, failure: &Failure) {
         let stale = match failure {
             Failure::Refused(error) => error.code == ErrorCode::NotController || error.code.invalidates_metadata(),
             Failure::NoNode(_) | Failure::NoBroker(_) => true,
-            // Connections that are lost tell of it themselves.
+            // A lost connection requests new metadata itself.
             _ => false,
         };
         if stale {
@@ -323,7 +323,7 @@ impl Admin {
     }
 }
 
-/// That there was no time for another answer tells less than what went wrong before.
+/// Keeps the failure, unless it only says that time ran out: the failure before explains more.
 fn remember<K: Item>(pending: &mut Pending<K>, key: K, failure: Failure) {
     let last = pending.entry(key).or_default();
     if last.is_none() || !failure.is_uninformative() {
@@ -340,7 +340,7 @@ fn node(connection: &Connection) -> Node {
     }
 }
 
-/// The items of each broker. Those that nobody can be asked for have their outcome already.
+/// Groups the items by broker. Items without a broker get their result in `outcomes`.
 fn batches<K, V>(
     located: Vec<(K, Result<Connection, Failure>)>,
     one_by_one: bool,

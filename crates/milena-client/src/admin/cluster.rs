@@ -18,18 +18,18 @@ use crate::{
     metadata::{Broker, MetadataCache, VERSION_MIN},
 };
 
-/// Brokers and not controllers.
+/// The endpoint type of brokers, in contrast to controllers.
 const BROKERS: i8 = 1;
 const ITEM: &str = "the cluster";
 
 /// A cluster and its brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterDescription {
-    /// `None` if the broker is too old to say.
+    /// `None` if the broker is too old to report it.
     pub cluster_id: Option<ByteString>,
-    /// Who decides about the cluster, or stands for whoever does; `None` while there is nobody.
+    /// The controller, or the broker that forwards to it; `None` while there is none.
     pub controller: Option<Node>,
-    /// By their ids.
+    /// Sorted by id.
     pub brokers: Vec<ClusterBroker>,
 }
 
@@ -37,12 +37,12 @@ pub struct ClusterDescription {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterBroker {
     pub node: Node,
-    /// It is registered, but does not serve.
+    /// Whether the broker is registered but does not serve requests.
     pub fenced: bool,
 }
 
 impl Admin {
-    /// The cluster's id, its controller and its brokers, those included that do not serve at the moment.
+    /// Returns the cluster's id, controller and brokers, including fenced ones.
     pub async fn describe_cluster(&self) -> Result<ClusterDescription, AdminError> {
         let call = AdminCall::new(
             "",
@@ -63,7 +63,7 @@ impl Admin {
         }
     }
 
-    /// Brokers before Kafka 2.8 tell it in another way.
+    /// For brokers before Kafka 2.8, which lack DescribeCluster.
     async fn describe_old_cluster(&self) -> Result<ClusterDescription, AdminError> {
         let call = AdminCall::new(
             "",
@@ -92,7 +92,7 @@ impl Admin {
 
 fn described(response: &DescribeClusterResponse) -> ClusterDescription {
     let brokers = response.brokers.iter().filter_map(|broker| {
-        // One that is fenced may have no address.
+        // A fenced broker may have no address.
         let known = Broker::new(broker.broker_id, &broker.host, broker.port, broker.rack.as_deref());
         let node = known.as_ref().map(Node::from).or_else(|| {
             broker.is_fenced.then(|| Node {

@@ -1,6 +1,6 @@
-//! Kafka's small numbers with names.
+//! Numeric codes of the protocol, with Kafka's names.
 
-/// An enum of numbers that Kafka has names for. A number of a newer Kafka is kept as it is.
+/// Defines an enum of numeric codes with Kafka's names. An unknown code is kept as a number.
 macro_rules! named_codes {
     (
         $(#[$attribute:meta])*
@@ -11,12 +11,12 @@ macro_rules! named_codes {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$doc])* $variant,)+
-            /// What this client does not know.
+            /// A code that this client does not know.
             Other($number),
         }
 
         impl $name {
-            /// The number that Kafka has for it.
+            /// The numeric code.
             pub const fn code(self) -> $number {
                 match self {
                     $(Self::$variant => $code,)+
@@ -24,7 +24,7 @@ macro_rules! named_codes {
                 }
             }
 
-            /// Finds it by the name that it is displayed with, in any case.
+            /// Parses the displayed name, in any case.
             pub fn parse(text: &str) -> Option<Self> {
                 [$((Self::$variant, $text)),+]
                     .into_iter()

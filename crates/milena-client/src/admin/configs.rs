@@ -1,4 +1,4 @@
-//! Settings of topics, brokers and groups.
+//! Configs of topics, brokers and groups.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -26,7 +26,7 @@ use super::{
 };
 
 named_codes! {
-    /// What has settings.
+    /// The type of a resource with configs.
     pub enum ResourceKind: i8 {
         Topic = 2, "topic";
         Broker = 4, "broker";
@@ -37,7 +37,7 @@ named_codes! {
 }
 
 named_codes! {
-    /// Where a value comes from.
+    /// The source of a value.
     pub enum ConfigSource: i8 {
         Topic = 1, "DYNAMIC_TOPIC_CONFIG";
         DynamicBroker = 2, "DYNAMIC_BROKER_CONFIG";
@@ -50,11 +50,11 @@ named_codes! {
     }
 }
 
-/// What has settings of its own.
+/// A resource with configs of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigResource {
     pub kind: ResourceKind,
-    /// The name of the topic or group, the id of the broker; empty for what all brokers share.
+    /// The name of the topic or group, or the id of the broker; empty for the defaults of all brokers.
     pub name: ByteString,
 }
 
@@ -71,7 +71,7 @@ impl ConfigResource {
         Self::new(ResourceKind::Broker, id.to_string())
     }
 
-    /// The settings that all brokers share.
+    /// The dynamic defaults of all brokers.
     pub fn all_brokers() -> Self {
         Self::new(ResourceKind::Broker, "")
     }
@@ -83,7 +83,7 @@ impl ConfigResource {
         }
     }
 
-    /// Only a broker itself knows and changes its own settings.
+    /// Requests about a broker's configs must go to that broker.
     fn route(&self, otherwise: Route) -> Route {
         let is_broker = matches!(self.kind, ResourceKind::Broker | ResourceKind::BrokerLogger);
         let id = is_broker.then(|| self.name.parse().ok()).flatten();
@@ -100,24 +100,24 @@ impl fmt::Display for ConfigResource {
     }
 }
 
-/// A setting and its value.
+/// A config with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigEntry {
     pub name: ByteString,
-    /// `None` if it has none, or if it is a secret.
+    /// `None` if the config is unset or a secret.
     pub value: Option<ByteString>,
     pub source: ConfigSource,
-    /// It cannot be changed while the broker runs.
+    /// Whether the config cannot change at run time.
     pub read_only: bool,
-    /// It is a secret.
+    /// Whether the value is a secret.
     pub sensitive: bool,
-    /// All values that there are for it, the one that counts first.
+    /// All values of the config, the effective one first.
     pub synonyms: Vec<ConfigSynonym>,
-    /// What the broker says about it, if it does.
+    /// The documentation of the broker, if it has any.
     pub documentation: Option<ByteString>,
 }
 
-/// One of the values that there are for a setting.
+/// One of the values of a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigSynonym {
     pub name: ByteString,
@@ -125,15 +125,15 @@ pub struct ConfigSynonym {
     pub source: ConfigSource,
 }
 
-/// A change of one setting.
+/// A change of one config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigChange {
     Set(ByteString),
-    /// Back to what it would be without a value of its own.
+    /// Removes the value, so that the default applies.
     Delete,
     /// Adds elements to a list.
     Append(ByteString),
-    /// Takes elements out of a list.
+    /// Removes elements from a list.
     Subtract(ByteString),
 }
 
@@ -155,14 +155,14 @@ impl ConfigChange {
     }
 }
 
-/// Nobody wants to wait until a topic appears whose settings are asked for.
+/// Not retried: callers expect the topic to exist.
 const NO_SUCH_TOPIC: &[ErrorCode] = &[ErrorCode::UnknownTopicOrPartition];
 
-/// What is to change for each resource.
+/// The changes of each resource.
 type Changes = BTreeMap<ConfigResource, Vec<(ByteString, ConfigChange)>>;
 
 impl Admin {
-    /// All settings of topics, brokers and groups, by name, with where each value comes from.
+    /// Returns all configs of topics, brokers and groups, by name, with the source of each value.
     pub async fn describe_configs(
         &self,
         resources: impl IntoIterator<Item = ConfigResource>,
@@ -196,7 +196,7 @@ impl Admin {
         self.call(call.finals(NO_SUCH_TOPIC), resources).await
     }
 
-    /// Changes settings and leaves those that are not named as they are. All changes of a resource are made, or none.
+    /// Changes configs and keeps those that are not named. The changes of a resource are made together, or not at all.
     pub async fn alter_configs<N: Into<ByteString>>(
         &self,
         changes: impl IntoIterator<Item = (ConfigResource, N, ConfigChange)>,
@@ -204,7 +204,7 @@ impl Admin {
         self.alter(changes, false).await
     }
 
-    /// Asks whether settings could be changed, and changes none.
+    /// Validates changes of configs without making them.
     pub async fn validate_configs<N: Into<ByteString>>(
         &self,
         changes: impl IntoIterator<Item = (ConfigResource, N, ConfigChange)>,
@@ -245,8 +245,7 @@ impl Admin {
         self.call(call.finals(NO_SUCH_TOPIC), resources).await
     }
 
-    /// All topics, brokers, groups and so on that have settings of their own or could have; of these kinds, or of all if
-    /// none is named.
+    /// Returns all resources that can have configs, such as topics, brokers and groups. No types means all types.
     pub async fn list_config_resources(
         &self,
         kinds: impl IntoIterator<Item = ResourceKind>,
@@ -271,7 +270,7 @@ impl Admin {
         );
         self.call_one(
             call.version_min(versions::list_config_resources::ALL_TYPES),
-            "the list of what has settings",
+            "the list of config resources",
         )
         .await
     }
@@ -310,7 +309,7 @@ fn entry(config: &DescribeConfigsResourceResult) -> ConfigEntry {
     }
 }
 
-/// A setting as the answer to CreateTopics tells it.
+/// A config as in the response to CreateTopics.
 pub(super) fn created_entry(config: &CreatableTopicConfigs) -> ConfigEntry {
     ConfigEntry {
         name: own(&config.name),

@@ -1,49 +1,49 @@
-//! Why something was not done.
+//! Errors of the admin client.
 
 use milena_wire::{api::ApiKey, errors::ErrorCode, message::VersionRange};
 
 use crate::{config::ConfigErrors, net::CallError};
 
-/// Why one item of a call was not done. The text names the item, what is wrong, and what to do about it.
+/// The error of one item of a call. The text names the item, the problem and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// The broker said no.
+    /// The broker returned an error.
     #[error("{item}: {code}{}{}", because(message), advice(*code))]
     Refused {
-        /// What it is about, as in `topic letters`.
+        /// As in `topic letters`.
         item: String,
         code: ErrorCode,
-        /// What the broker said about it.
+        /// The message of the broker.
         message: Option<String>,
     },
-    /// Nothing was heard in time, or only that it should be tried again. It may have been done nevertheless.
+    /// No response in time, or only retriable errors. The operation may have been done nevertheless.
     #[error(
-        "{item}: not done within {timeout_ms} ms{}; give it more time (default.api.timeout.ms) if the cluster is only slow",
+        "{item}: timed out after {timeout_ms} ms{}; raise default.api.timeout.ms if the cluster is slow",
         because(cause)
     )]
     TimedOut {
         item: String,
         timeout_ms: i64,
-        /// What went wrong last.
+        /// The last failure.
         cause: Option<String>,
     },
-    /// The broker does not have what this needs.
+    /// The broker does not support the API or the version.
     #[error("{item}: {}", unsupported(*api, address, *ours, *theirs))]
     Unsupported {
         item: String,
         api: ApiKey,
-        /// Of the broker.
+        /// The address of the broker.
         address: String,
-        /// The versions that would do.
+        /// The versions that the call needs.
         ours: VersionRange,
-        /// The versions that it has, if it has any.
+        /// The versions that the broker supports; `None` if it lacks the API.
         theirs: Option<VersionRange>,
     },
-    /// What was asked for makes no sense; nothing was sent.
+    /// The arguments are invalid; nothing was sent.
     #[error("{item}: {problem}")]
     Invalid { item: String, problem: String },
-    /// There is no answer, and asking again would not help.
+    /// A failure that cannot be retried.
     #[error("{item}: {why}")]
     Failed { item: String, why: String },
     #[error("{item}: the admin client is closed")]
@@ -51,7 +51,7 @@ pub enum AdminError {
 }
 
 impl AdminError {
-    /// What the broker said, if it said no.
+    /// The error code of the broker, if it returned one.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -59,7 +59,7 @@ impl AdminError {
         }
     }
 
-    /// What it is about, as in `topic letters`.
+    /// The item, as in `topic letters`.
     pub fn item(&self) -> &str {
         match self {
             Self::Refused { item, .. }
@@ -79,7 +79,7 @@ impl AdminError {
     }
 }
 
-/// Why there is no admin client.
+/// An error when an admin client is created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NewAdminError {
     #[error(transparent)]
@@ -88,25 +88,25 @@ pub enum NewAdminError {
     Io(String),
 }
 
-/// What a broker said no with.
+/// An error code in a response, with its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BrokerError {
     pub(super) code: ErrorCode,
     pub(super) message: Option<String>,
 }
 
-/// Why an attempt has failed.
+/// The failure of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     Refused(BrokerError),
     Call(CallError),
-    /// Whom to ask is not known, for this reason.
+    /// No broker is known for the item, with the reason.
     NoNode(String),
     /// The cluster has no such broker.
     NoBroker(i32),
-    /// The answer does not tell of it.
+    /// The response does not have the item.
     MissingInResponse,
-    /// The time was over before there was an answer.
+    /// No response before the deadline.
     NoResponse,
 }
 
@@ -138,11 +138,11 @@ impl Failure {
             Self::NoNode(why) => AdminError::Failed { item, why },
             Self::NoBroker(id) => AdminError::Failed {
                 item,
-                why: format!("broker {id} is not in the cluster; describe the cluster to see which are"),
+                why: format!("broker {id} is not in the cluster; describe the cluster to list its brokers"),
             },
             Self::MissingInResponse => AdminError::Failed {
                 item,
-                why: "the broker's response does not tell of it".to_owned(),
+                why: "the broker's response does not have it".to_owned(),
             },
             Self::NoResponse => AdminError::Failed {
                 item,
@@ -151,12 +151,12 @@ impl Failure {
         }
     }
 
-    /// It only tells that there was no answer.
+    /// Whether it only says that there was no response.
     pub(super) fn is_uninformative(&self) -> bool {
         matches!(self, Self::NoResponse | Self::Call(CallError::TimedOut { .. }))
     }
 
-    /// In words, for whoever ran out of time.
+    /// The text for a timeout error.
     pub(super) fn cause(&self) -> Option<String> {
         match self {
             Self::Refused(BrokerError { code, message }) => Some(format!("{code}{}", because(message))),
@@ -168,7 +168,7 @@ impl Failure {
     }
 }
 
-/// `Ok` if the code says so.
+/// Converts an error code to a result.
 pub(super) fn check(code: i16, message: Option<&str>) -> Result<(), BrokerError> {
     match ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError) {
         ErrorCode::None => Ok(()),
@@ -187,30 +187,30 @@ fn because(message: &Option<String>) -> String {
 
 fn unsupported(api: ApiKey, address: &str, ours: VersionRange, theirs: Option<VersionRange>) -> String {
     match theirs {
-        None => format!("the broker at {address} does not have {api}; call one that does"),
+        None => format!("the broker at {address} does not support {api}"),
         Some(theirs) => {
-            format!("the broker at {address} has {api} {theirs}, and this needs {ours}; one of another version may do")
+            format!("the broker at {address} supports {api} {theirs}, but this call needs {ours}")
         }
     }
 }
 
-/// What to do about an error, where the name of it does not say.
+/// The remedy for an error, where its name does not suggest it.
 fn advice(code: ErrorCode) -> &'static str {
     match code {
-        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId => "; list the topics to see which there are",
-        ErrorCode::TopicAlreadyExists => "; choose another name, or change the topic that there is",
+        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId => "; list the topics to see the existing ones",
+        ErrorCode::TopicAlreadyExists => "; choose another name, or change the existing topic",
         ErrorCode::TopicDeletionDisabled => "; set delete.topic.enable=true on the brokers",
-        ErrorCode::InvalidReplicationFactor => "; it cannot be more than there are brokers",
-        ErrorCode::GroupIdNotFound => "; list the groups to see which there are",
-        ErrorCode::NonEmptyGroup => "; stop its members first, or remove them",
-        ErrorCode::GroupSubscribedToTopic => "; a member reads the topic, so stop it first",
-        ErrorCode::UnknownMemberId => "; if it is about offsets, the group has members that must be stopped first",
-        ErrorCode::TransactionalIdNotFound => "; list the transactions to see which there are",
-        ErrorCode::SecurityDisabled => "; the brokers have no authorizer, see authorizer.class.name",
-        ErrorCode::OffsetOutOfRange => "; list the offsets to see where the partition begins and ends",
-        ErrorCode::NoReassignmentInProgress => "; there is nothing to cancel",
-        ErrorCode::ElectionNotNeeded => "; the leader is the right one already",
-        ErrorCode::PreferredLeaderNotAvailable => "; its broker must be up and in sync first",
+        ErrorCode::InvalidReplicationFactor => "; it cannot exceed the number of brokers",
+        ErrorCode::GroupIdNotFound => "; list the groups to see the existing ones",
+        ErrorCode::NonEmptyGroup => "; stop or remove its members first",
+        ErrorCode::GroupSubscribedToTopic => "; stop the members that are subscribed to the topic first",
+        ErrorCode::UnknownMemberId => "; to change offsets, stop the members of the group first",
+        ErrorCode::TransactionalIdNotFound => "; list the transactions to see the existing ones",
+        ErrorCode::SecurityDisabled => "; the brokers have no authorizer (authorizer.class.name)",
+        ErrorCode::OffsetOutOfRange => "; list the offsets to see the start and end of the partition",
+        ErrorCode::NoReassignmentInProgress => "; the partition is not being reassigned",
+        ErrorCode::ElectionNotNeeded => "; the preferred replica is the leader already",
+        ErrorCode::PreferredLeaderNotAvailable => "; the preferred replica must be online and in sync",
         ErrorCode::TopicAuthorizationFailed
         | ErrorCode::GroupAuthorizationFailed
         | ErrorCode::ClusterAuthorizationFailed

@@ -1,4 +1,4 @@
-//! What the cluster has agreed on.
+//! Features of the cluster.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use super::{
 };
 
 named_codes! {
-    /// In which direction a feature's version may change.
+    /// The direction in which the level of a feature may change.
     pub enum UpgradeType: i8 {
-        /// Only up.
+        /// Upgrade only.
         Upgrade = 1, "UPGRADE";
-        /// Down, if nothing is lost by that.
+        /// Downgrade without loss of metadata.
         SafeDowngrade = 2, "SAFE_DOWNGRADE";
-        /// Down, whatever is lost.
+        /// Downgrade that may lose metadata.
         UnsafeDowngrade = 3, "UNSAFE_DOWNGRADE";
     }
 }
@@ -35,11 +35,11 @@ named_codes! {
 /// The features of a cluster, such as `metadata.version` and `transaction.version`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {
-    /// What is in force.
+    /// The finalized levels.
     pub finalized: BTreeMap<ByteString, VersionLevels>,
-    /// Grows with every change of what is in force; `None` if the broker does not say.
+    /// Grows with every change of the finalized levels; `None` if the broker does not report it.
     pub finalized_epoch: Option<i64>,
-    /// What the broker that answered could do.
+    /// The levels that the responding broker supports.
     pub supported: BTreeMap<ByteString, VersionLevels>,
 }
 
@@ -50,16 +50,16 @@ pub struct VersionLevels {
     pub max: i16,
 }
 
-/// The version that a feature is to have.
+/// The new level of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeatureUpdate {
-    /// Zero takes the feature out of force.
+    /// Zero disables the feature.
     pub version: i16,
     pub upgrade_type: UpgradeType,
 }
 
 impl Admin {
-    /// Which features are in force, and what the brokers could do.
+    /// Returns the finalized and the supported features.
     pub async fn describe_features(&self) -> Result<Features, AdminError> {
         let call = AdminCall::new(
             "",
@@ -81,7 +81,7 @@ impl Admin {
         .await
     }
 
-    /// Changes the versions of features. All of them change, or none.
+    /// Changes the levels of features, all of them or none.
     pub async fn update_features<N: Into<ByteString>>(
         &self,
         updates: impl IntoIterator<Item = (N, FeatureUpdate)>,
@@ -89,7 +89,7 @@ impl Admin {
         self.update(updates, false).await
     }
 
-    /// Asks whether features could change, and changes none.
+    /// Validates changes of features without making them.
     pub async fn validate_features<N: Into<ByteString>>(
         &self,
         updates: impl IntoIterator<Item = (N, FeatureUpdate)>,
@@ -129,7 +129,7 @@ impl Admin {
             },
             |context: &CallContext<ByteString>, response: UpdateFeaturesResponse| {
                 check(response.error_code, response.error_message.as_deref())?;
-                // From version 2 on there is nothing to tell of those that went well.
+                // Since version 2 a response has only the features that failed.
                 let mut results: BTreeMap<_, _> = context.keys.iter().map(|key| (key.clone(), Ok(()))).collect();
                 for result in &response.results {
                     let outcome = check(result.error_code, result.error_message.as_deref());

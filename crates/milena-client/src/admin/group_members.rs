@@ -1,4 +1,4 @@
-//! Removing members from groups.
+//! Removal of members from groups.
 
 use bytestring::ByteString;
 use milena_wire::{
@@ -16,10 +16,10 @@ use super::{
 
 const REASON: &str = "member was removed by an admin";
 
-/// A member that is to leave its group.
+/// A member to remove from its group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemberToRemove {
-    /// By the id that the group knows it by.
+    /// By member id.
     Member(ByteString),
     /// A static member, by its `group.instance.id`.
     Instance(ByteString),
@@ -35,7 +35,7 @@ impl std::fmt::Display for MemberToRemove {
 }
 
 impl Admin {
-    /// Removes members from a group, so that others get their partitions. One that still runs joins again.
+    /// Removes members from a group, so that their partitions are reassigned. A running member joins again.
     pub async fn remove_members(
         &self,
         group: impl Into<ByteString>,
@@ -65,7 +65,7 @@ impl Admin {
                     (removed, check(member.error_code, None))
                 });
                 let mut results: Vec<_> = results.collect();
-                // An answer without members is good news about all of them.
+                // A response without members means success for all of them.
                 if results.is_empty() {
                     results.extend(context.keys.iter().map(|key| (key.clone(), Ok(()))));
                 }

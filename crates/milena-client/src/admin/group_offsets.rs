@@ -1,4 +1,4 @@
-//! What groups have committed: told, changed, and deleted.
+//! Committed offsets of groups: listed, altered and deleted.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,14 @@ use super::{
     topics_of,
 };
 
-/// These are about a topic that is gone; waiting brings it not back.
+/// Errors of a deleted topic, which are not retried.
 const GONE: &[ErrorCode] = &[ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
 
-/// All that a group has committed.
+/// The committed offsets of a group.
 type Committed = BTreeMap<TopicPartition, OffsetAndMetadata>;
 
 impl Admin {
-    /// All offsets that groups have committed. A group that is not there has none.
+    /// Returns all committed offsets of groups. An unknown group has none.
     pub async fn list_group_offsets<N: Into<ByteString>>(
         &self,
         groups: impl IntoIterator<Item = N>,
@@ -99,7 +99,7 @@ impl Admin {
         self.call(versions.one_by_one(), groups).await
     }
 
-    /// Commits offsets on behalf of a group, which must have no members.
+    /// Commits offsets for a group, which must have no members.
     pub async fn alter_group_offsets(
         &self,
         group: impl Into<ByteString>,
@@ -114,7 +114,7 @@ impl Admin {
             move |_| Route::Group(of_group.clone()),
             move |batch| OffsetCommitRequest {
                 group_id: group.clone(),
-                // Nobody's: no member of the group commits this.
+                // The commit is not from a member of the group.
                 generation_id_or_member_epoch: -1,
                 retention_time_ms: -1,
                 topics: commits(&batch.keys, &offsets),
@@ -139,7 +139,7 @@ impl Admin {
         .await
     }
 
-    /// Forgets what a group has committed for these partitions. No member may be subscribed to their topics.
+    /// Deletes committed offsets of partitions. No member may be subscribed to their topics.
     pub async fn delete_group_offsets(
         &self,
         group: impl Into<ByteString>,
@@ -200,7 +200,7 @@ fn of_groups(response: &OffsetFetchResponse) -> Vec<(ByteString, Result<Committe
     groups.collect()
 }
 
-/// A negative offset stands for none.
+/// A negative offset means that none is committed.
 fn offset(offset: i64, leader_epoch: i32, metadata: &Option<ByteString>) -> Option<OffsetAndMetadata> {
     (offset >= 0).then(|| OffsetAndMetadata {
         offset,

@@ -23,18 +23,18 @@ use super::{
 };
 use crate::consumer::Node;
 
-/// What a group is called that is not there.
+/// The state of a group that does not exist.
 const DEAD: &str = "Dead";
 
-/// The protocol that a group's members speak.
+/// The protocol of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum GroupType {
-    /// A member assigns.
+    /// The classic protocol: a member assigns the partitions.
     Classic,
-    /// The broker assigns.
+    /// The consumer protocol: the broker assigns the partitions.
     Consumer,
-    /// What else the broker names, as in `Share` and `Streams`.
+    /// Another type, as in `Share` and `Streams`.
     Other(ByteString),
 }
 
@@ -57,14 +57,14 @@ impl GroupType {
     }
 }
 
-/// Which groups to list; all if nothing is said.
+/// A filter of groups. The default matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupFilter {
-    /// In one of these states, as in `Stable` and `Empty`.
+    /// States, as in `Stable` and `Empty`.
     pub states: BTreeSet<ByteString>,
-    /// Of one of these types.
+    /// Types.
     pub types: BTreeSet<GroupType>,
-    /// With one of these protocol types: `consumer` for consumers, empty for who only commits.
+    /// Protocol types: `consumer` for consumers, empty for groups that only commit.
     pub protocol_types: BTreeSet<ByteString>,
 }
 
@@ -72,11 +72,11 @@ pub struct GroupFilter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupListing {
     pub group_id: ByteString,
-    /// As in `consumer`; empty if nobody has joined it yet.
+    /// As in `consumer`; empty if no member has joined yet.
     pub protocol_type: ByteString,
-    /// `None` if the broker is too old to say.
+    /// `None` if the broker is too old to report it.
     pub state: Option<ByteString>,
-    /// `None` if the broker is too old to say.
+    /// `None` if the broker is too old to report it.
     pub group_type: Option<GroupType>,
 }
 
@@ -89,14 +89,14 @@ pub struct GroupDescription {
     pub state: ByteString,
     /// As in `consumer`.
     pub protocol_type: ByteString,
-    /// How its partitions are shared; empty if nobody has joined.
+    /// The assignor; empty if no member has joined.
     pub assignor: ByteString,
     pub coordinator: Node,
-    /// Grows with every change of the group; not for classic groups.
+    /// The group epoch; `None` for classic groups.
     pub epoch: Option<i32>,
-    /// The epoch that the target assignment was made for; not for classic groups.
+    /// The epoch of the target assignment; `None` for classic groups.
     pub target_epoch: Option<i32>,
-    /// By their ids.
+    /// Sorted by id.
     pub members: Vec<MemberDescription>,
 }
 
@@ -104,21 +104,21 @@ pub struct GroupDescription {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberDescription {
     pub member_id: ByteString,
-    /// The name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<ByteString>,
     pub client_id: ByteString,
     pub host: ByteString,
     pub rack: Option<ByteString>,
-    /// What it reads.
+    /// The current assignment.
     pub assignment: BTreeSet<TopicPartition>,
-    /// What it is to read; not for classic groups.
+    /// The target assignment; `None` for classic groups.
     pub target: Option<BTreeSet<TopicPartition>>,
-    /// How far it has followed its group; not for classic groups.
+    /// The member epoch; `None` for classic groups.
     pub epoch: Option<i32>,
 }
 
 impl Admin {
-    /// The groups of all brokers, in order of their names.
+    /// Returns the groups of all brokers, sorted by name.
     pub async fn list_groups(&self, filter: GroupFilter) -> Result<Listed<GroupListing>, AdminError> {
         let brokers = self.broker_ids().await?;
         let wanted = filter.clone();
@@ -146,13 +146,13 @@ impl Admin {
             },
         );
         let mut listed = Listed::of(self.call(call, brokers).await);
-        // An older broker has told of more.
+        // Older brokers do not apply the filter.
         listed.found.retain(|group| filter.takes(group));
         listed.found.sort_unstable_by(|a, b| a.group_id.cmp(&b.group_id));
         Ok(listed)
     }
 
-    /// Groups and their members, of both protocols.
+    /// Returns groups with their members, of both protocols.
     pub async fn describe_groups<N: Into<ByteString>>(
         &self,
         groups: impl IntoIterator<Item = N>,
@@ -235,7 +235,7 @@ impl GroupFilter {
             ..
         } = group;
         let has_state = |state: &ByteString| self.states.iter().any(|wanted| wanted.eq_ignore_ascii_case(state));
-        // What a broker does not tell cannot be a reason.
+        // A property that the broker does not report excludes no group.
         (self.states.is_empty() || state.as_ref().is_none_or(has_state))
             && (self.types.is_empty() || group_type.as_ref().is_none_or(|of| self.types.contains(of)))
             && (self.protocol_types.is_empty() || self.protocol_types.contains(protocol_type))
@@ -252,7 +252,7 @@ fn listing(group: &ListedGroup) -> GroupListing {
     }
 }
 
-/// The broker knows of no such group in which it assigns, or knows no such groups.
+/// Whether the group is unknown to the consumer protocol, or the broker does not support it.
 fn may_be_classic(error: &AdminError) -> bool {
     let codes = [ErrorCode::GroupIdNotFound, ErrorCode::UnsupportedVersion];
     matches!(error, AdminError::Unsupported { .. }) || error.code().is_some_and(|code| codes.contains(&code))
@@ -304,7 +304,7 @@ fn describe_classic(
 ) -> Result<GroupDescription, BrokerError> {
     check(group.error_code, group.error_message.as_deref())?;
     if group.group_state == DEAD {
-        // Older brokers say so of what is not there.
+        // Older brokers report this for a group that does not exist.
         return Err(BrokerError {
             code: ErrorCode::GroupIdNotFound,
             message: None,
@@ -333,7 +333,7 @@ fn describe_classic(
     })
 }
 
-/// What a member reads. Groups of other kinds, such as Kafka Connect's, write what only they understand.
+/// The assignment of a member. Other protocol types, such as Kafka Connect's, have a format of their own.
 fn classic_partitions(protocol_type: &str, member: &classic::DescribedGroupMember) -> BTreeSet<TopicPartition> {
     if protocol_type != "consumer" || member.member_assignment.is_empty() {
         return BTreeSet::new();

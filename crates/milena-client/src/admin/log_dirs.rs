@@ -1,4 +1,4 @@
-//! The directories of brokers.
+//! Log directories of brokers.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +17,31 @@ use super::{
     route::Route,
 };
 
-/// A directory of a broker.
+/// A log directory of a broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogDir {
     pub path: ByteString,
-    /// What is wrong with it, as in `KAFKA_STORAGE_ERROR`.
+    /// Its error, as in `KAFKA_STORAGE_ERROR`.
     pub error: Option<ErrorCode>,
-    /// Of its disk; `None` if the broker is too old to say.
+    /// Of its volume; `None` if the broker is too old to report it.
     pub total_bytes: Option<i64>,
-    /// Of its disk; `None` if the broker is too old to say.
+    /// Of its volume; `None` if the broker is too old to report it.
     pub usable_bytes: Option<i64>,
     pub replicas: BTreeMap<TopicPartition, LogDirReplica>,
 }
 
-/// A replica in a directory.
+/// A replica in a log directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogDirReplica {
     pub size_bytes: i64,
-    /// How many records it is behind.
+    /// Lag in records.
     pub offset_lag: i64,
-    /// It is being moved here from another directory.
+    /// Whether the replica is being moved here from another directory.
     pub future: bool,
 }
 
 impl Admin {
-    /// The directories of these brokers.
+    /// Returns the log directories of these brokers.
     pub async fn describe_log_dirs(&self, brokers: impl IntoIterator<Item = i32>) -> Results<i32, Vec<LogDir>> {
         let call = AdminCall::new(
             "log directories of broker",
@@ -59,7 +59,7 @@ impl Admin {
         self.call(call, brokers).await
     }
 
-    /// The directories of all brokers.
+    /// Returns the log directories of all brokers.
     pub async fn describe_all_log_dirs(&self) -> Result<Results<i32, Vec<LogDir>>, AdminError> {
         let brokers = self.broker_ids().await?;
         Ok(self.describe_log_dirs(brokers).await)

@@ -1,7 +1,7 @@
-//! The admin client: what there is in a cluster, and how it is changed.
+//! The admin client: describes and changes a cluster.
 //!
-//! Calls take many items at once. Items are sorted by the broker that must be asked (`route.rs`), each broker is asked
-//! once for all of its own, and what can be tried again is (`ask.rs`). The other files have one family of calls each.
+//! Calls take many items at once. Items are grouped by the broker that serves them (`route.rs`), each broker gets one
+//! request for its items, and retriable failures are retried (`call.rs`). The other files have one family of calls each.
 
 mod acls;
 mod call;
@@ -66,11 +66,11 @@ use crate::{
 /// A result for each item.
 pub type Results<K, V> = BTreeMap<K, Result<V, AdminError>>;
 
-/// What all brokers have listed, those that could not be asked apart.
+/// A list collected from all brokers, with the brokers that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed<T> {
     pub found: Vec<T>,
-    /// Why the list lacks what these brokers have.
+    /// The errors of brokers whose entries are missing.
     pub failed: BTreeMap<i32, AdminError>,
 }
 
@@ -86,7 +86,7 @@ impl<T> Listed<T> {
         Self { found, failed }
     }
 
-    /// The list if it is whole, or why it is not.
+    /// The list if it is complete, else the first error.
     pub fn all(self) -> Result<Vec<T>, AdminError> {
         match self.failed.into_values().next() {
             Some(error) => Err(error),
@@ -95,11 +95,11 @@ impl<T> Listed<T> {
     }
 }
 
-/// Looks after a cluster: topics, settings, groups, transactions, and who may do what.
+/// An admin client: manages topics, configs, groups, transactions, ACLs and quotas of a cluster.
 ///
-/// It is cheap to clone, and clones share their connections. Calls take many items and have a result for each, so that
-/// one item's failure is not another's. What can be tried again is, with whoever leads or coordinates by then, until
-/// `default.api.timeout.ms` is over, or what [`within`](Self::within) says.
+/// It is cheap to clone, and clones share their connections. Calls take many items and return a result for each, so that
+/// one item can fail alone. Retriable failures are retried, with the current leader or coordinator, until
+/// `default.api.timeout.ms` or the limit of [`within`](Self::within).
 ///
 /// ```no_run
 /// use milena_client::{
@@ -119,9 +119,9 @@ impl<T> Listed<T> {
 ///
 /// # Dropping a call
 ///
-/// All calls may be dropped before they end. Then nothing more is sent, but what was sent goes its way: the broker may do
-/// it. The same is true of [`AdminError::TimedOut`]. A call that changes something and is made again may therefore hear
-/// that it has been done already, as in `TOPIC_ALREADY_EXISTS`.
+/// All calls may be dropped before they end. Then no more requests are sent, but the broker may still process those in
+/// flight. The same is true of [`AdminError::TimedOut`]. A repeated call may therefore fail because its change was made
+/// already, as in `TOPIC_ALREADY_EXISTS`.
 #[derive(Debug, Clone)]
 pub struct Admin {
     inner: Arc<Inner>,
@@ -137,7 +137,7 @@ struct Inner {
 }
 
 impl Admin {
-    /// The same client with another limit to how long each of its calls may take.
+    /// Returns the same client with another timeout for its calls.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         Self {
@@ -150,28 +150,28 @@ impl Admin {
         &self.inner.config
     }
 
-    /// Waits until one bootstrap server has answered, but not longer than `within`. The error has the reason of each
-    /// address: refused, name unknown, timed out, and so on. Without this call a client tries for ever, and logs why.
+    /// Waits until a bootstrap server has responded, at most for `within`. The error has the failure of each address:
+    /// refused, unknown host, timed out, and so on. Without this call a client retries forever, and logs the failures.
     pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.inner.metadata, within).await
     }
 
-    /// The brokers and bootstrap servers whose last connection attempt failed, and why. Empty if all is well.
+    /// The brokers and bootstrap servers whose last connection attempt failed, each with its failure.
     pub fn unreachable_brokers(&self) -> Vec<UnreachableBroker> {
         self.inner.connections.unreachable()
     }
 
-    /// Ends all calls of this client and of its clones, and closes their connections. Dropping the last clone does the
+    /// Cancels all calls of this client and its clones, and closes their connections. Dropping the last clone does the
     /// same. Neither waits.
     pub fn close(&self) {
         self.inner.metadata.close();
         self.inner.connections.close();
     }
 
-    /// The ids of all brokers, as far as is known.
+    /// The ids of all known brokers.
     async fn broker_ids(&self) -> Result<Vec<i32>, AdminError> {
         let cluster = self.describe_cluster().await?;
-        // Those that are not known yet can be asked from now on.
+        // Brokers that become known later are not part of this list.
         let known = self.inner.metadata.cache();
         if cluster
             .brokers
@@ -185,7 +185,7 @@ impl Admin {
     }
 }
 
-/// A copy that holds no answer in memory.
+/// A copy that does not keep the response in memory.
 fn own(text: &ByteString) -> ByteString {
     ByteString::from(&**text)
 }
@@ -194,7 +194,7 @@ fn own_option(text: &Option<ByteString>) -> Option<ByteString> {
     text.as_ref().map(own)
 }
 
-/// Partitions by their topics, in order.
+/// Partitions grouped by topic, in order.
 fn topics_of(partitions: &[TopicPartition]) -> impl Iterator<Item = (ByteString, Vec<i32>)> {
     let mut topics: BTreeMap<ByteString, Vec<i32>> = BTreeMap::new();
     for partition in partitions {

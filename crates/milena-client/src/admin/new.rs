@@ -1,4 +1,4 @@
-//! Making an admin client.
+//! Creation of an admin client.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::{
     net::{Connections, client_settings},
 };
 
-/// Answers to admin calls are small; no more than this is kept for the next ones.
+/// The size of receive buffers that idle connections keep. Responses to admin calls are small.
 const IDLE_BUFFER_BYTES: usize = 1 << 20;
 
 impl Admin {
-    /// An admin client from a configuration, its builder, or a map of settings. This does not wait for a broker.
+    /// Creates an admin client from a configuration, its builder, or a map. Does not wait for a broker.
     pub fn new<C>(config: C) -> Result<Self, NewAdminError>
     where
         C: TryInto<AdminConfig>,
@@ -22,7 +22,7 @@ impl Admin {
     {
         let config = config.try_into().map_err(ConfigErrors::from)?;
         for note in &config.notes {
-            tracing::warn!("{note}");
+            tracing::warn!(event = "config_note", "{note}");
         }
         let io = Io::start().map_err(|error| NewAdminError::Io(error.to_string()))?;
         let connections = Connections::new(

@@ -1,4 +1,4 @@
-//! What a topic is made from, and what became of it.
+//! Specifications of new topics and partitions, and the created topic.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use milena_wire::Uuid;
 
 use super::ConfigEntry;
 
-/// A topic to be made.
+/// The specification of a new topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a topic is made by Admin::create_topics"]
+#[must_use = "a topic is created by Admin::create_topics"]
 pub struct NewTopic {
     pub(super) name: ByteString,
     pub(super) partitions: Option<i32>,
@@ -19,7 +19,7 @@ pub struct NewTopic {
 }
 
 impl NewTopic {
-    /// A topic with as many partitions and replicas as the broker's defaults say.
+    /// A topic with the broker's default number of partitions and replicas.
     pub fn new(name: impl Into<ByteString>) -> Self {
         Self {
             name: name.into(),
@@ -40,34 +40,34 @@ impl NewTopic {
         self
     }
 
-    /// Which brokers have each partition, the preferred leader first. It says how many partitions and replicas there are,
-    /// so do not say that otherwise.
+    /// The brokers of each partition, the preferred leader first. It defines the number of partitions and replicas, which
+    /// must not be set too.
     pub fn assignment(mut self, brokers: impl IntoIterator<Item = Vec<i32>>) -> Self {
         self.assignment = brokers.into_iter().collect();
         self
     }
 
-    /// A setting of the topic, such as `retention.ms`.
+    /// Sets a config of the topic, such as `retention.ms`.
     pub fn config(mut self, name: impl Into<ByteString>, value: impl Into<ByteString>) -> Self {
         self.configs.insert(name.into(), value.into());
         self
     }
 }
 
-/// A topic that was made, or would be.
+/// A topic that was created, or validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedTopic {
-    /// `None` if the broker is too old to say, or if it was only asked whether it would.
+    /// `None` if the broker is too old to report it, or if the topic was only validated.
     pub id: Option<Uuid>,
-    /// `None` if the broker is too old to say, or we may not know.
+    /// `None` if the broker is too old to report it, or without the permission to describe configs.
     pub partitions: Option<i32>,
-    /// As for the partitions.
+    /// As `partitions`.
     pub replication_factor: Option<i16>,
-    /// Its settings; none if the broker is too old to say, or we may not know.
+    /// Its configs; empty if the broker is too old to report them, or without the permission.
     pub configs: Vec<ConfigEntry>,
 }
 
-/// How many partitions a topic is to have.
+/// The new number of partitions of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "partitions are added by Admin::create_partitions"]
 pub struct NewPartitions {
@@ -76,7 +76,7 @@ pub struct NewPartitions {
 }
 
 impl NewPartitions {
-    /// So many in all, with those that there are.
+    /// The total number, including the existing partitions.
     pub fn increase_to(total: i32) -> Self {
         Self {
             total,
@@ -84,12 +84,12 @@ impl NewPartitions {
         }
     }
 
-    /// How many there are to be in all.
+    /// The total number of partitions.
     pub fn total(&self) -> i32 {
         self.total
     }
 
-    /// Which brokers have each of the new partitions, the preferred leader first.
+    /// The brokers of each new partition, the preferred leader first.
     pub fn assignment(mut self, brokers: impl IntoIterator<Item = Vec<i32>>) -> Self {
         self.assignment = Some(brokers.into_iter().collect());
         self

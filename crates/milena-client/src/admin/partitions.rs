@@ -1,4 +1,4 @@
-//! Electing leaders.
+//! Leader elections.
 
 use milena_machines::TopicPartition;
 use milena_wire::{
@@ -17,7 +17,7 @@ use super::{
     topics_of,
 };
 
-/// An election has one outcome, and another one would have no other.
+/// Errors that are not retried: another election has the same result.
 const OUTCOMES: &[ErrorCode] = &[
     ErrorCode::ElectionNotNeeded,
     ErrorCode::EligibleLeadersNotAvailable,
@@ -26,17 +26,17 @@ const OUTCOMES: &[ErrorCode] = &[
 ];
 
 named_codes! {
-    /// Who may become leader.
+    /// The replicas that may become leader.
     pub enum ElectionType: i8 {
-        /// The first of the replicas, if it has all records.
+        /// The preferred replica, if it is in sync.
         Preferred = 0, "PREFERRED";
-        /// If nobody with all records is there, any replica: records are lost.
+        /// Any replica, if none is in sync. Records may be lost.
         Unclean = 1, "UNCLEAN";
     }
 }
 
 impl Admin {
-    /// Elects the leaders of partitions anew. One whose leader is the right one already gets `ELECTION_NOT_NEEDED`.
+    /// Elects new leaders of partitions. `ELECTION_NOT_NEEDED` if the leader would not change.
     pub async fn elect_leaders(
         &self,
         election: ElectionType,
@@ -67,8 +67,8 @@ impl Admin {
             .await
     }
 
-    /// Elects the leaders of all partitions anew that do not have the right one. Gives those whose leader has changed, or
-    /// could not be.
+    /// Elects new leaders of all partitions that need it. Returns the partitions whose leader changed or could not
+    /// change.
     pub async fn elect_all_leaders(&self, election: ElectionType) -> Result<Results<TopicPartition, ()>, AdminError> {
         let call = AdminCall::new(
             "",

@@ -1,4 +1,4 @@
-//! Who writes to partitions.
+//! Active producers of partitions.
 
 use milena_machines::TopicPartition;
 use milena_wire::messages::{
@@ -16,23 +16,23 @@ use super::{
     topics_of,
 };
 
-/// What a partition remembers of an idempotent producer.
+/// The state of an idempotent producer in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProducerState {
     pub producer_id: i64,
     pub producer_epoch: i32,
-    /// Of its last record.
+    /// The sequence of its last record.
     pub last_sequence: i32,
-    /// Of its last record, in milliseconds since 1970.
+    /// The timestamp of its last record, in milliseconds since the epoch.
     pub last_timestamp: i64,
-    /// Of the coordinator that has ended its last transaction here; `None` if none has.
+    /// The epoch of the coordinator that ended its last transaction; `None` if there was none.
     pub coordinator_epoch: Option<i32>,
-    /// Where its open transaction begins, if it has one.
+    /// The first offset of its open transaction.
     pub transaction_start_offset: Option<i64>,
 }
 
 impl Admin {
-    /// The producers that the leaders of partitions remember.
+    /// Returns the active producers of partitions.
     pub async fn describe_producers(
         &self,
         partitions: impl IntoIterator<Item = TopicPartition>,

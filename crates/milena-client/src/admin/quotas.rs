@@ -1,4 +1,4 @@
-//! How much clients may do.
+//! Client quotas.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -16,8 +16,8 @@ use super::{
     route::Route,
 };
 
-/// Whom a quota is for: a name for each of `user`, `client-id` and `ip`, or `None` for the default of all that have no
-/// quota of their own.
+/// The entity of a quota: a name for each of `user`, `client-id` and `ip`, or `None` for the default of entities without
+/// a quota of their own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct QuotaEntity(pub BTreeMap<ByteString, Option<ByteString>>);
 
@@ -34,7 +34,7 @@ impl QuotaEntity {
         Self::default().and("ip", Some(address.into()))
     }
 
-    /// Narrows it down, as in a client of a user.
+    /// Adds a type, as in a client id of a user.
     #[must_use]
     pub fn and(mut self, entity_type: impl Into<ByteString>, name: Option<ByteString>) -> Self {
         self.0.insert(entity_type.into(), name);
@@ -52,23 +52,23 @@ impl fmt::Display for QuotaEntity {
     }
 }
 
-/// Which entities of one type.
+/// A filter of entities of one type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuotaMatch {
-    /// With this name.
+    /// The entity of this name.
     Exact(ByteString),
-    /// The default of those without a quota of their own.
+    /// The default of entities without a quota of their own.
     Default,
-    /// All.
+    /// All entities.
     Any,
 }
 
-/// Which quotas; all if nothing is said.
+/// A filter of quotas. The default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QuotaFilter {
-    /// For each of `user`, `client-id` and `ip` that is to be looked at.
+    /// A filter for each of `user`, `client-id` and `ip`.
     pub components: BTreeMap<ByteString, QuotaMatch>,
-    /// Leaves out quotas that are narrowed down further.
+    /// Whether entities with other types are excluded.
     pub strict: bool,
 }
 
@@ -80,7 +80,7 @@ pub enum QuotaChange {
 }
 
 impl Admin {
-    /// The quotas that a filter takes, each under its name.
+    /// Returns the quotas that match a filter, by name.
     pub async fn describe_quotas(
         &self,
         filter: QuotaFilter,
@@ -102,7 +102,7 @@ impl Admin {
         self.call_one(call, "the list of quotas").await
     }
 
-    /// Changes quotas and leaves those that are not named as they are.
+    /// Changes quotas and keeps those that are not named.
     pub async fn alter_quotas<N: Into<ByteString>>(
         &self,
         changes: impl IntoIterator<Item = (QuotaEntity, N, QuotaChange)>,

@@ -1,4 +1,4 @@
-//! Moving partitions between brokers.
+//! Partition reassignments.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use super::{
     topics_of,
 };
 
-/// A partition on its way.
+/// A partition reassignment in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reassignment {
-    /// Who has it, comes and goes included.
+    /// All replicas, including those that are added and removed.
     pub replicas: Vec<i32>,
-    /// Who is to have it and has not all of it yet.
+    /// Replicas that are being added.
     pub adding: Vec<i32>,
-    /// Who is to have it no more.
+    /// Replicas that are being removed.
     pub removing: Vec<i32>,
 }
 
 impl Admin {
-    /// Says which brokers are to have partitions, the preferred leader first; `None` cancels what is on its way. It
-    /// happens in the background: [`list_reassignments`](Self::list_reassignments) tells how far it is.
+    /// Reassigns partitions to brokers, the preferred leader first; `None` cancels a reassignment. It runs in the
+    /// background: [`list_reassignments`](Self::list_reassignments) returns its progress.
     pub async fn alter_reassignments(
         &self,
         partitions: impl IntoIterator<Item = (TopicPartition, Option<Vec<i32>>)>,
@@ -64,7 +64,7 @@ impl Admin {
         self.call(call, keys).await
     }
 
-    /// The partitions that are on their way: of these, or of all if none is named.
+    /// Returns the reassignments in progress of these partitions, or of all if none is named.
     pub async fn list_reassignments(
         &self,
         partitions: impl IntoIterator<Item = TopicPartition>,

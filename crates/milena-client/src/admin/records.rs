@@ -1,4 +1,4 @@
-//! Records: deleted from the beginning, and where they are.
+//! Offsets of records, and deletion of old records.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use milena_wire::{
 use super::{Admin, Results, call::AdminCall, error::check, own, route::Route, topics_of};
 use crate::config::IsolationLevel;
 
-/// Which record of a partition.
+/// The record of a partition whose offset is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetSpec {
-    /// The first that there is.
+    /// The first record.
     Earliest,
-    /// The end: the next one to be written.
+    /// The end: the offset of the next record.
     Latest,
-    /// The first that is not older, in milliseconds since 1970.
+    /// The first record that is not older, in milliseconds since the epoch.
     Timestamp(i64),
-    /// The one with the largest timestamp.
+    /// The record with the largest timestamp.
     MaxTimestamp,
-    /// The first that the brokers have themselves, where older ones are in a remote storage.
+    /// The first record in local storage, with remote storage.
     EarliestLocal,
-    /// The last that is in the remote storage.
+    /// The last record in remote storage.
     LatestTiered,
 }
 
@@ -54,17 +54,17 @@ impl OffsetSpec {
     }
 }
 
-/// Where a record is.
+/// The offset of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListedOffset {
     pub offset: i64,
-    /// Of the record, in milliseconds since 1970, if it was asked for by time.
+    /// The timestamp of the record in milliseconds since the epoch, if it was looked up by time.
     pub timestamp: Option<i64>,
     pub leader_epoch: Option<i32>,
 }
 
 impl Admin {
-    /// Where records are; `None` if there is no such record. Records of open transactions count.
+    /// Returns offsets of records; `None` without such a record. Records of open transactions count.
     pub async fn list_offsets(
         &self,
         partitions: impl IntoIterator<Item = (TopicPartition, OffsetSpec)>,
@@ -72,8 +72,7 @@ impl Admin {
         self.list_offsets_at(partitions, IsolationLevel::ReadUncommitted).await
     }
 
-    /// As [`list_offsets`](Self::list_offsets); with `read_committed`, a partition ends where the first open transaction
-    /// begins.
+    /// Like [`list_offsets`](Self::list_offsets); with `read_committed`, a partition ends at its last stable offset.
     pub async fn list_offsets_at(
         &self,
         partitions: impl IntoIterator<Item = (TopicPartition, OffsetSpec)>,
@@ -117,8 +116,8 @@ impl Admin {
         self.call(call, keys).await
     }
 
-    /// Deletes all records of partitions before an offset; `None` deletes all that are committed. Gives where each begins
-    /// now.
+    /// Deletes all records of partitions before an offset; `None` deletes up to the high watermark. Returns the new start
+    /// offsets.
     pub async fn delete_records(
         &self,
         before: impl IntoIterator<Item = (TopicPartition, Option<i64>)>,

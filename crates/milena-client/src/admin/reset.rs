@@ -1,4 +1,4 @@
-//! Moving a group to another place.
+//! Reset of committed offsets.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,20 +7,20 @@ use milena_machines::{TopicPartition, member::OffsetAndMetadata};
 
 use super::{Admin, AdminError, OffsetSpec, Results};
 
-/// Where a group is to go on reading.
+/// The offset to reset a group to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetTarget {
-    /// Where the partition begins.
+    /// The start of the partition.
     Earliest,
-    /// Where it ends.
+    /// The end of the partition.
     Latest,
-    /// At the first record that is not older, in milliseconds since 1970; at the end if there is none.
+    /// The first record that is not older, in milliseconds since the epoch; the end without one.
     Timestamp(i64),
-    /// At this offset, or at the nearest that there is.
+    /// This offset, or the nearest that exists.
     Offset(i64),
-    /// So many records on from where it is, or back if negative; not past the ends.
+    /// The committed offset plus a number of records, or minus if negative; within the partition.
     ShiftBy(i64),
-    /// Where it is: at the offset that it has committed, or at the end if there is none.
+    /// The committed offset, or the end without one.
     Current,
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for OffsetTarget {
     }
 }
 
-/// Where a group reads a partition, and where it is to read.
+/// The old and the new offset of a group in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedOffset {
-    /// `None` if it has committed nothing.
+    /// `None` without a committed offset.
     pub from: Option<i64>,
     pub to: i64,
-    /// The offset that was asked for, where the partition does not have it and `to` is the nearest.
+    /// The requested offset, if it does not exist and `to` is the nearest.
     pub clamped: Option<i64>,
 }
 
 impl Admin {
-    /// Where [`reset_group_offsets`](Self::reset_group_offsets) would move a group, without moving it.
+    /// Returns the effect of [`reset_group_offsets`](Self::reset_group_offsets) without resetting.
     pub async fn plan_group_offsets(
         &self,
         group: impl Into<ByteString>,
@@ -59,7 +59,7 @@ impl Admin {
         self.plan_group_offsets_to(group, targets).await
     }
 
-    /// The same with a target for each partition.
+    /// The same, with a target for each partition.
     pub async fn plan_group_offsets_to(
         &self,
         group: impl Into<ByteString>,
@@ -79,20 +79,19 @@ impl Admin {
         let by_time = self.ends(times).await;
         let plan = |(partition, target): (TopicPartition, OffsetTarget)| {
             let from = committed.get(&partition).map(|committed| committed.offset);
-            let place = Place {
+            let offsets = PartitionOffsets {
                 from,
                 by_time: by_time.get(&partition),
                 earliest: earliest.get(&partition),
                 latest: latest.get(&partition),
             };
-            let planned = place.resolve(target, &group, &partition);
+            let planned = offsets.resolve(target, &group, &partition);
             (partition, planned)
         };
         Ok(targets.into_iter().map(plan).collect())
     }
 
-    /// Moves a group without members to another place in these partitions, by committing offsets for it. What it has
-    /// committed for others stays.
+    /// Resets the committed offsets of a group without members in these partitions. Those of other partitions stay.
     pub async fn reset_group_offsets(
         &self,
         group: impl Into<ByteString>,
@@ -103,7 +102,7 @@ impl Admin {
         self.reset_group_offsets_to(group, targets).await
     }
 
-    /// The same with a target for each partition.
+    /// The same, with a target for each partition.
     pub async fn reset_group_offsets_to(
         &self,
         group: impl Into<ByteString>,
@@ -129,7 +128,7 @@ impl Admin {
         Ok(planned)
     }
 
-    /// A group whose members read would overwrite what is committed for it.
+    /// Refuses a group with members, which would overwrite the offsets.
     async fn check_is_inactive(&self, group: &ByteString) -> Result<(), AdminError> {
         let described = self.describe_groups([group.clone()]).await.remove(group);
         match described {
@@ -137,22 +136,22 @@ impl Admin {
                 format!("group {group}"),
                 match described.members.len() {
                     1 => format!(
-                        "it is {} and has 1 member, which would commit over it; stop it first",
+                        "it is {} and has 1 member, which would overwrite the offsets; stop it first",
                         described.state
                     ),
                     count => format!(
-                        "it is {} and has {count} members, which would commit over it; stop them first",
+                        "it is {} and has {count} members, which would overwrite the offsets; stop them first",
                         described.state
                     ),
                 },
             )),
-            // Whoever has never committed anything can be given a place to begin.
+            // A group that does not exist yet can be given initial offsets.
             Some(Err(error)) if error.code() != Some(milena_wire::errors::ErrorCode::GroupIdNotFound) => Err(error),
             _ => Ok(()),
         }
     }
 
-    /// One place of each partition; `None` if there is no such record.
+    /// One offset of each partition; `None` without such a record.
     async fn ends(
         &self,
         asked: impl Iterator<Item = (TopicPartition, OffsetSpec)>,
@@ -164,15 +163,15 @@ impl Admin {
     }
 }
 
-/// What is known of a partition.
-struct Place<'a> {
+/// The offsets of a partition.
+struct PartitionOffsets<'a> {
     from: Option<i64>,
     earliest: Option<&'a Result<Option<i64>, AdminError>>,
     latest: Option<&'a Result<Option<i64>, AdminError>>,
     by_time: Option<&'a Result<Option<i64>, AdminError>>,
 }
 
-impl Place<'_> {
+impl PartitionOffsets<'_> {
     fn resolve(
         &self,
         target: OffsetTarget,
@@ -196,7 +195,7 @@ impl Place<'_> {
                 None => {
                     return Err(AdminError::invalid(
                         format!("offset of {partition}"),
-                        format!("group {group} has committed nothing that could be moved from; name a place instead"),
+                        format!("group {group} has no committed offset to shift; name another target"),
                     ));
                 }
             },

@@ -1,4 +1,4 @@
-//! Whom to ask for what.
+//! Routing: the broker that serves an item.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,22 +22,22 @@ use crate::{
     net::{CallError, Connection, Role, SendOptions},
 };
 
-/// Who must be asked.
+/// The broker that serves an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Whoever is likely to answer soon.
+    /// Any broker, preferably a responsive one.
     Any,
-    /// Who decides about the cluster, or passes it on to whoever does.
+    /// The controller, or the broker that forwards to it.
     Controller,
     Broker(i32),
     Leader(TopicPartition),
-    /// Of the group of this name.
+    /// The coordinator of this group.
     Group(ByteString),
-    /// Of the transactional id.
+    /// The coordinator of this transactional id.
     Transaction(ByteString),
 }
 
-/// What was looked up for an attempt.
+/// The results of lookups for an attempt.
 #[derive(Default)]
 struct Lookups {
     topics: Option<Result<MetadataCache, Failure>>,
@@ -46,7 +46,7 @@ struct Lookups {
 }
 
 impl Admin {
-    /// The connection to whoever must be asked for each item, looked up anew.
+    /// Looks up the broker of each item, and returns its connection.
     pub(super) async fn locate<K>(
         &self,
         routes: impl Iterator<Item = (K, Route)>,
@@ -127,7 +127,7 @@ impl Admin {
         })
     }
 
-    /// Waits for the first answer about the cluster, if there was none yet.
+    /// Waits for the first metadata.
     pub(super) async fn wait_for_cluster(&self, deadline_ms: i64) {
         let metadata = &self.inner.metadata;
         loop {
@@ -142,7 +142,7 @@ impl Admin {
         }
     }
 
-    /// Asks once for these topics and their leaders.
+    /// Requests the metadata of these topics once.
     async fn request_topics(&self, topics: BTreeSet<ByteString>, deadline_ms: i64) -> Result<MetadataCache, Failure> {
         let topics = topics.into_iter().map(|name| MetadataRequestTopic {
             name: Some(name),
@@ -162,7 +162,7 @@ impl Admin {
         Ok(MetadataCache::of(&response.body, response.version))
     }
 
-    /// Looks once for coordinators.
+    /// Looks up coordinators once.
     async fn find(
         &self,
         kind: CoordinatorKind,

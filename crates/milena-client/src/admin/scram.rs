@@ -1,4 +1,4 @@
-//! Users with passwords (SCRAM).
+//! SCRAM credentials of users.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -21,40 +21,40 @@ use super::{
     route::Route,
 };
 
-/// As many as Kafka's own tools take.
+/// The default of Kafka's own tools.
 const ITERATIONS: u32 = 4096;
 const SALT_BYTES: usize = 32;
 
 named_codes! {
-    /// How a user proves to know the password.
+    /// The SCRAM mechanism.
     pub enum ScramMechanism: i8 {
         Sha256 = 1, "SCRAM-SHA-256";
         Sha512 = 2, "SCRAM-SHA-512";
     }
 }
 
-/// That a user has a password, and how it is kept.
+/// A SCRAM credential, without secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScramCredential {
     pub mechanism: ScramMechanism,
     pub iterations: i32,
 }
 
-/// A change of what a user can log in with.
+/// A change of a user's credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ScramChange {
-    /// Gives the user a password, in place of one that there may be.
+    /// Sets the password, in place of an existing one.
     Set {
         mechanism: ScramMechanism,
         password: String,
-        /// From 4096 on; more make guessing slower, and logging in too.
+        /// At least 4096. More slow down both guessing and authentication.
         iterations: u32,
     },
     Delete(ScramMechanism),
 }
 
 impl ScramChange {
-    /// A password that is kept as Kafka's own tools do.
+    /// A password with the number of iterations of Kafka's own tools.
     pub fn set(mechanism: ScramMechanism, password: impl Into<String>) -> Self {
         Self::Set {
             mechanism,
@@ -64,7 +64,7 @@ impl ScramChange {
     }
 }
 
-/// The password is nobody's business.
+/// Without the password.
 impl fmt::Debug for ScramChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -77,7 +77,7 @@ impl fmt::Debug for ScramChange {
 }
 
 impl Admin {
-    /// What users can log in with.
+    /// Returns the credentials of users.
     pub async fn describe_scram_users<N: Into<ByteString>>(
         &self,
         users: impl IntoIterator<Item = N>,
@@ -101,7 +101,7 @@ impl Admin {
         self.call(call, users.into_iter().map(Into::into)).await
     }
 
-    /// What all users can log in with that have a password.
+    /// Returns the credentials of all users.
     pub async fn describe_all_scram_users(&self) -> Result<Results<ByteString, Vec<ScramCredential>>, AdminError> {
         let call = AdminCall::new(
             "",
@@ -123,8 +123,8 @@ impl Admin {
         Ok(users.collect())
     }
 
-    /// Gives users passwords, or takes them away: one change for each user, more are refused by Kafka 4. The password
-    /// itself is not sent: only what it is hashed to, with a salt that is made for it.
+    /// Sets or removes passwords: one change for each user, since Kafka 4 refuses more. The password is not sent, only
+    /// its salted hash.
     pub async fn alter_scram_users<N: Into<ByteString>>(
         &self,
         changes: impl IntoIterator<Item = (N, ScramChange)>,
@@ -187,9 +187,9 @@ fn prepare(user: &ByteString, change: ScramChange) -> Result<Prepared, AdminErro
             if password.is_empty() {
                 return Err(invalid("the password is empty; choose one".to_owned()));
             }
-            let salt = salt().map_err(|error| invalid(format!("there is no salt for the password: {error}")))?;
+            let salt = salt().map_err(|error| invalid(format!("cannot generate a salt: {error}")))?;
             let salted = salted(mechanism, password.as_bytes(), &salt, iterations)
-                .ok_or_else(|| invalid(format!("{mechanism} is not a mechanism that this client knows")))?;
+                .ok_or_else(|| invalid(format!("the mechanism {mechanism} is not supported")))?;
             Ok(Prepared::Upsertion(ScramCredentialUpsertion {
                 name: user.clone(),
                 mechanism: mechanism.code(),
@@ -211,7 +211,7 @@ fn salt() -> std::io::Result<[u8; SALT_BYTES]> {
     Ok(salt)
 }
 
-/// What RFC 5802 calls `SaltedPassword`.
+/// `SaltedPassword` of RFC 5802.
 fn salted(mechanism: ScramMechanism, password: &[u8], salt: &[u8], iterations: u32) -> Option<Bytes> {
     match mechanism {
         ScramMechanism::Sha256 => {
@@ -236,7 +236,7 @@ fn credentials(
     let users = response.results.iter().map(|user| {
         let outcome = check(user.error_code, user.error_message.as_deref());
         let mut credentials: Vec<ScramCredential> = user.credential_infos.iter().map(credential).collect();
-        // Brokers name them in any order.
+        // Brokers return them in any order.
         credentials.sort_by_key(|credential| credential.mechanism);
         (own(&user.user), outcome.map(|()| credentials))
     });
@@ -247,7 +247,7 @@ fn credentials(
 mod tests {
     use super::*;
 
-    /// The example of RFC 7677: from this salted password on, the server's signature there follows.
+    /// The example of RFC 7677.
     #[test]
     fn a_password_is_salted_as_the_standard_says() {
         let salt = [

@@ -1,4 +1,4 @@
-//! Topics: made, deleted, listed and described.
+//! Topics: created, deleted, listed and described.
 
 use std::collections::BTreeMap;
 
@@ -31,9 +31,9 @@ use crate::{
     metadata::{MetadataCache, VERSION_MIN},
 };
 
-/// These mean what they say: nobody wants to wait until a topic appears that is to be deleted.
+/// Not retried: callers expect the topic to exist.
 const NO_SUCH_TOPIC: &[ErrorCode] = &[ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
-/// It may have been done, and trying again would only tell that it has.
+/// Not retried: the request may have succeeded, and a retry would only fail.
 const TIMED_OUT: &[ErrorCode] = &[
     ErrorCode::RequestTimedOut,
     ErrorCode::UnknownTopicOrPartition,
@@ -43,9 +43,9 @@ const TIMED_OUT: &[ErrorCode] = &[
 /// A topic in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicListing {
-    /// `None` if the broker is too old to say.
+    /// `None` if the broker is too old to report it.
     pub id: Option<Uuid>,
-    /// It is one of Kafka's own.
+    /// Whether the topic is internal to Kafka.
     pub internal: bool,
     pub partitions: usize,
     pub replication_factor: usize,
@@ -55,21 +55,21 @@ pub struct TopicListing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicDescription {
     pub name: ByteString,
-    /// `None` if the broker is too old to say.
+    /// `None` if the broker is too old to report it.
     pub id: Option<Uuid>,
-    /// It is one of Kafka's own.
+    /// Whether the topic is internal to Kafka.
     pub internal: bool,
-    /// By number.
+    /// Sorted by index.
     pub partitions: Vec<PartitionInfo>,
 }
 
 impl Admin {
-    /// Makes topics.
+    /// Creates topics.
     pub async fn create_topics(&self, topics: impl IntoIterator<Item = NewTopic>) -> Results<ByteString, CreatedTopic> {
         self.create(topics, false).await
     }
 
-    /// Asks whether topics could be made, and makes none.
+    /// Validates the creation of topics without creating them.
     pub async fn validate_topics(
         &self,
         topics: impl IntoIterator<Item = NewTopic>,
@@ -118,7 +118,7 @@ impl Admin {
         self.call(call.version_min(version_min).finals(TIMED_OUT), names).await
     }
 
-    /// Deletes topics by their names, with all of their records.
+    /// Deletes topics by name, with all of their records.
     pub async fn delete_topics<N: Into<ByteString>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -151,7 +151,7 @@ impl Admin {
             .await
     }
 
-    /// Deletes topics by their ids, so that a new topic of the same name is safe.
+    /// Deletes topics by id, so that a new topic of the same name is not affected.
     pub async fn delete_topics_by_id(&self, ids: impl IntoIterator<Item = Uuid>) -> Results<Uuid, ()> {
         let call = AdminCall::new(
             "topic with the id",
@@ -182,7 +182,7 @@ impl Admin {
         .await
     }
 
-    /// Adds partitions to topics. Records that are there stay where they are.
+    /// Adds partitions to topics. Existing records stay in their partitions.
     pub async fn create_partitions<N: Into<ByteString>>(
         &self,
         topics: impl IntoIterator<Item = (N, NewPartitions)>,
@@ -190,7 +190,7 @@ impl Admin {
         self.add_partitions(topics, false).await
     }
 
-    /// Asks whether partitions could be added, and adds none.
+    /// Validates new partitions without adding them.
     pub async fn validate_partitions<N: Into<ByteString>>(
         &self,
         topics: impl IntoIterator<Item = (N, NewPartitions)>,
@@ -242,7 +242,7 @@ impl Admin {
         self.call(call.finals(TIMED_OUT), names).await
     }
 
-    /// All topics that we may see, internal ones included.
+    /// Returns all visible topics, including internal ones.
     pub async fn list_topics(&self) -> Result<BTreeMap<ByteString, TopicListing>, AdminError> {
         let call = AdminCall::new(
             "",
@@ -262,7 +262,7 @@ impl Admin {
         self.call_one(call.version_min(VERSION_MIN), "the list of topics").await
     }
 
-    /// Topics and their partitions, by name.
+    /// Returns topics with their partitions, by name.
     pub async fn describe_topics<N: Into<ByteString>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -284,7 +284,7 @@ impl Admin {
         .await
     }
 
-    /// Topics and their partitions, by id.
+    /// Returns topics with their partitions, by id.
     pub async fn describe_topics_by_id(&self, ids: impl IntoIterator<Item = Uuid>) -> Results<Uuid, TopicDescription> {
         let by_id = |id: &Uuid| MetadataRequestTopic {
             topic_id: *id,
@@ -326,7 +326,7 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
     });
     CreatableTopic {
         name: topic.name.clone(),
-        // -1 stands for the broker's default, and for what the assignment says.
+        // -1 means the broker's default, or the number in the assignment.
         num_partitions: topic.partitions.filter(|_| !by_hand).unwrap_or(-1),
         replication_factor: topic.replication_factor.filter(|_| !by_hand).unwrap_or(-1),
         assignments: assignments.collect(),
@@ -363,7 +363,7 @@ fn by_name(name: &ByteString) -> MetadataRequestTopic {
     }
 }
 
-/// What an answer says of each topic, under the key that it was asked for by.
+/// The result of each topic in a response, by the key in the request.
 fn describe<K>(
     response: &MetadataResponse,
     version: i16,

@@ -1,4 +1,4 @@
-//! Transactions: listed, described, aborted, and their producers fenced off.
+//! Transactions: listed, described and aborted; fencing of producers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,15 +27,15 @@ use super::{
 };
 use crate::consumer::Node;
 
-/// Which transactions to list; all if nothing is said.
+/// A filter of transactions. The default matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransactionFilter {
-    /// In one of these states, as in `Ongoing` and `CompleteCommit`.
+    /// States, as in `Ongoing` and `CompleteCommit`.
     pub states: BTreeSet<ByteString>,
     pub producer_ids: BTreeSet<i64>,
-    /// Open for at least so long.
+    /// Minimum age of the open transaction.
     pub open_for: Option<Duration>,
-    /// Whose transactional id matches this regular expression, which the broker reads (RE2).
+    /// Regular expression for the transactional id, in the syntax of the broker (RE2).
     pub pattern: Option<ByteString>,
 }
 
@@ -46,11 +46,11 @@ pub struct TransactionListing {
     pub producer_id: i64,
     /// As in `Ongoing`.
     pub state: ByteString,
-    /// The id of the broker that coordinates it.
+    /// The broker id of its coordinator.
     pub coordinator: i32,
 }
 
-/// What is known of a transactional id.
+/// The state of a transactional id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionDescription {
     pub coordinator: Node,
@@ -59,13 +59,13 @@ pub struct TransactionDescription {
     pub producer_id: i64,
     pub producer_epoch: i16,
     pub timeout_ms: i32,
-    /// In milliseconds since 1970, if a transaction is open.
+    /// In milliseconds since the epoch, if a transaction is open.
     pub start_time_ms: Option<i64>,
-    /// The partitions that are part of the open transaction.
+    /// The partitions of the open transaction.
     pub partitions: BTreeSet<TopicPartition>,
 }
 
-/// An open transaction in one partition, as [`describe_producers`](Admin::describe_producers) tells of it.
+/// An open transaction in one partition, as [`describe_producers`](Admin::describe_producers) returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbortTransaction {
     pub partition: TopicPartition,
@@ -74,7 +74,7 @@ pub struct AbortTransaction {
     pub coordinator_epoch: i32,
 }
 
-/// The producer that would be next.
+/// The producer id and epoch after fencing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FencedProducer {
     pub producer_id: i64,
@@ -82,7 +82,7 @@ pub struct FencedProducer {
 }
 
 impl Admin {
-    /// The transactional ids of all brokers, in their order.
+    /// Returns the transactional ids of all brokers, sorted.
     pub async fn list_transactions(&self, filter: TransactionFilter) -> Result<Listed<TransactionListing>, AdminError> {
         let brokers = self.broker_ids().await?;
         let version_min = match (&filter.pattern, filter.open_for) {
@@ -120,7 +120,7 @@ impl Admin {
         Ok(listed)
     }
 
-    /// What is known of transactional ids.
+    /// Returns the state of transactional ids.
     pub async fn describe_transactions<N: Into<ByteString>>(
         &self,
         ids: impl IntoIterator<Item = N>,
@@ -142,9 +142,9 @@ impl Admin {
         self.call(call, ids.into_iter().map(Into::into)).await
     }
 
-    /// Ends an open transaction in one partition by an abort marker, behind the back of its coordinator. It is for
-    /// transactions that nobody will ever end, and that keep `read_committed` readers waiting. To end one whose coordinator
-    /// knows it, [fence its producer off](Self::fence_producers).
+    /// Aborts a hanging transaction in one partition by writing an abort marker, bypassing its coordinator. For
+    /// transactions that no producer will end and that block `read_committed` consumers. To abort a transaction that its
+    /// coordinator knows, [fence its producer](Self::fence_producers).
     pub async fn abort_transaction(&self, transaction: AbortTransaction) -> Result<(), AdminError> {
         let partition = transaction.partition.clone();
         let call = AdminCall::new(
@@ -156,13 +156,13 @@ impl Admin {
             },
             |_, response: WriteTxnMarkersResponse| marked(&response),
         );
-        // The leader has heard of a newer producer: the transaction has ended.
+        // A newer producer epoch means that the transaction has ended.
         let finals = &[ErrorCode::InvalidProducerEpoch, ErrorCode::TransactionCoordinatorFenced];
         self.call_one(call.finals(finals), partition).await
     }
 
-    /// Fences off producers: what they have open is aborted, and they can go on no more. Gives the producer that the next
-    /// one with the same transactional id follows.
+    /// Fences producers: their open transactions are aborted and their requests fail. Returns the new producer ids and
+    /// epochs.
     pub async fn fence_producers<N: Into<ByteString>>(
         &self,
         ids: impl IntoIterator<Item = N>,
@@ -172,7 +172,7 @@ impl Admin {
             |id: &ByteString| Route::Transaction(id.clone()),
             |batch| InitProducerIdRequest {
                 transactional_id: batch.keys.first().cloned(),
-                // Nobody will write with it, so any timeout does that brokers allow.
+                // Any valid timeout: this producer writes nothing.
                 transaction_timeout_ms: batch.timeout_ms,
                 producer_id: -1,
                 producer_epoch: -1,
@@ -190,7 +190,7 @@ impl Admin {
     }
 }
 
-/// A state that the broker does not know matches nothing, which nobody would notice.
+/// Refuses unknown states: a broker would silently return nothing for them.
 fn unknown_states(response: &ListTransactionsResponse) -> Result<(), BrokerError> {
     if response.unknown_state_filters.is_empty() {
         return Ok(());

@@ -215,7 +215,7 @@ impl ConsumerShared {
         let response = match result {
             Ok(response) => {
                 let throttle_ms = response.body.throttle_time_ms;
-                core.metrics.fetched(now_ms, response.latency_us, throttle_ms);
+                core.metrics.record_fetch(now_ms, response.latency_us, throttle_ms);
                 response.body
             }
             Err(error) => {
@@ -238,7 +238,8 @@ impl ConsumerShared {
         for topic in response.responses {
             self.take_topic(core, now_ms, node, topic, &mut totals);
         }
-        core.metrics.fetch_held(now_ms, totals.bytes, totals.records);
+        core.metrics
+            .record_fetched_records(now_ms, totals.bytes, totals.records);
     }
 
     fn take_topic(

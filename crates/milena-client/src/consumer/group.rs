@@ -214,7 +214,7 @@ impl ConsumerShared {
         }
         group.member.handle_timeout(now_ms);
         if let Some(polled_ms) = group.member.take_poll_expired() {
-            core.metrics.poll_expired();
+            core.metrics.record_poll_timeout();
             let max_ms = self.config.max_poll_interval_ms;
             group.notices.handle_poll_expired(max_ms, now_ms - polled_ms);
         }
@@ -225,7 +225,7 @@ impl ConsumerShared {
             group.event = group.member.poll_event();
             if let Some(event) = &group.event {
                 if !matches!(event, MemberEvent::Error(_) | MemberEvent::Fatal(_)) {
-                    core.metrics.rebalance_began(now_ms);
+                    core.metrics.record_rebalance_start(now_ms);
                 }
                 self.signal().notify();
             }
@@ -243,7 +243,7 @@ impl ConsumerShared {
         };
         while let Some(call) = group.member.poll_request(now_ms) {
             if matches!(call.request, MemberRequest::Join(_)) {
-                metrics.rebalance_began(now_ms);
+                metrics.record_rebalance_start(now_ms);
             }
             self.send_member_call(&connection, call);
         }
@@ -313,7 +313,7 @@ impl ConsumerShared {
             }
         }
         match first_error(&results) {
-            Some(_) => core.metrics.commit_failed(),
+            Some(_) => core.metrics.record_commit_failure(),
             None => group.notices.handle_committed(now_ms),
         }
         let Some(PendingCommit { done, offsets }) = group.pending_commits.remove(&id) else {
@@ -495,7 +495,7 @@ impl PendingCall {
         let now_ms = io::now_ms();
         let mut core = self.shared.core();
         if let (Ok(OffsetResponse::Commit(_)), Some(latency_us)) = (&response, latency_us) {
-            core.metrics.called(now_ms, GroupCall::Commit, latency_us);
+            core.metrics.record_call(now_ms, GroupCall::Commit, latency_us);
         }
         if let Some(group) = &mut core.group {
             let membership = group.member.membership();
@@ -518,9 +518,9 @@ fn measure(metrics: &mut ConsumerMetrics, now_ms: i64, response: &MemberResponse
         MemberResponse::Heartbeat(_) | MemberResponse::ConsumerHeartbeat(_) => (GroupCall::Heartbeat, false),
         MemberResponse::Leave(_) => return,
     };
-    metrics.called(now_ms, call, latency_us);
+    metrics.record_call(now_ms, call, latency_us);
     if has_failed {
-        metrics.rebalance_failed(now_ms);
+        metrics.record_rebalance_failure(now_ms);
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     shared::ConsumerCore,
     subscription::Subscription,
 };
-use crate::{io, metrics::Listened};
+use crate::{io, metrics::RebalanceCallback};
 
 impl Consumer {
     /// Returns buffered records, or waits for records up to `timeout`. A `timeout` of zero does not wait.
@@ -84,9 +84,9 @@ impl Consumer {
             return Err(PollError::NotSubscribed);
         }
         if is_first {
-            core.metrics.poll_began(now_ms);
+            core.metrics.record_poll_start(now_ms);
         }
-        core.metrics.poll_ended(now_ms);
+        core.metrics.record_poll_end(now_ms);
         if let Some(group) = &mut core.group {
             if !matches!(core.subscription, Subscription::Manual) {
                 group.member.handle_poll(now_ms);
@@ -282,13 +282,13 @@ impl Consumer {
         let mut guard = shared.core();
         let core = &mut *guard;
         let listened = match event {
-            MemberEvent::Revoked(_) => Some(Listened::Revoked),
-            MemberEvent::Lost(_) => Some(Listened::Lost),
-            MemberEvent::Assigned { .. } => Some(Listened::Assigned),
+            MemberEvent::Revoked(_) => Some(RebalanceCallback::Revoked),
+            MemberEvent::Lost(_) => Some(RebalanceCallback::Lost),
+            MemberEvent::Assigned { .. } => Some(RebalanceCallback::Assigned),
             MemberEvent::Error(_) | MemberEvent::Fatal(_) => None,
         };
         if let Some(listened) = listened {
-            core.metrics.listened(now_ms, listened, now_ms - began_ms);
+            core.metrics.record_callback(now_ms, listened, now_ms - began_ms);
         }
         match event {
             MemberEvent::Revoked(gone) | MemberEvent::Lost(gone) => {
@@ -302,7 +302,7 @@ impl Consumer {
             }
             MemberEvent::Assigned { added, .. } => {
                 core.positions.block(added, false);
-                core.metrics.rebalanced(now_ms);
+                core.metrics.record_rebalance(now_ms);
                 if let Some(auto_commit) = core.group.as_mut().and_then(|group| group.auto_commit.as_mut()) {
                     auto_commit.restart(now_ms);
                 }
@@ -329,10 +329,11 @@ fn count_delivered(
     count: DeliveredCount,
     reads_committed: bool,
 ) {
-    core.metrics.delivered(now_ms, partition, count.records, count.bytes);
+    core.metrics
+        .record_polled(now_ms, partition, count.records, count.bytes);
     let lag = core.positions.lag(partition, reads_committed);
     core.metrics
-        .placed(now_ms, partition, lag, core.positions.lead(partition));
+        .record_position(now_ms, partition, lag, core.positions.lead(partition));
 }
 
 /// Takes records of a decoded batch, if it has more than `max` left. This is quick, so the lock is kept: the common

@@ -21,7 +21,7 @@ use super::{error::SeekError, shared::ConsumerShared};
 use crate::{
     config::ConsumerConfig,
     io,
-    metrics::{Metrics, PartitionNow},
+    metrics::{Metrics, PartitionSnapshot},
     reachability::{self, BootstrapError, UnreachableBroker},
 };
 
@@ -183,15 +183,15 @@ impl RebalanceConsumer {
         let reads_committed = self.shared.reads_committed();
         let nodes = self.shared.connections.node_numbers();
         let mut core = self.shared.core();
-        core.metrics.network(now_ms, self.shared.connections.numbers());
+        core.metrics.record_network(now_ms, self.shared.connections.numbers());
         let positions = &core.positions;
-        let partitions = positions.assignment().map(|partition| PartitionNow {
+        let partitions = positions.assignment().map(|partition| PartitionSnapshot {
             lag: positions.lag(partition, reads_committed),
             lead: positions.lead(partition),
             preferred_replica: positions.preferred_replica(partition),
             partition: partition.clone(),
         });
-        let partitions: Vec<PartitionNow> = partitions.collect();
+        let partitions: Vec<PartitionSnapshot> = partitions.collect();
         core.metrics.snapshot(now_ms, &partitions, &nodes)
     }
 

@@ -220,7 +220,7 @@ impl ConsumerShared {
     fn sample_network(&self, core: &mut ConsumerCore, now_ms: i64) {
         if now_ms >= core.network_sampled_ms.saturating_add(NETWORK_SAMPLE_MS) {
             core.network_sampled_ms = now_ms;
-            core.metrics.network(now_ms, self.connections.numbers());
+            core.metrics.record_network(now_ms, self.connections.numbers());
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a consumer measures. All of it is recorded for each fetch, poll or call, never for each record.
+//! Metrics of a consumer. They are recorded for each fetch, poll or call, never for each record.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const COORDINATOR: &str = "consumer-coordinator-metrics";
 const CONSUMER: &str = "consumer-metrics";
 const NODE: &str = "consumer-node-metrics";
 
-/// A call to the coordinator that Kafka measures.
+/// A request to the coordinator with metrics in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GroupCall {
     Heartbeat,
@@ -39,7 +39,7 @@ pub(crate) struct ConsumerMetrics {
     throttle: Sensor,
     consumed: Consumed,
     topics: BTreeMap<ByteString, Consumed>,
-    partitions: BTreeMap<TopicPartition, Place>,
+    partitions: BTreeMap<TopicPartition, PartitionLag>,
     lag: Sensor,
     lead: Sensor,
 
@@ -65,22 +65,22 @@ pub(crate) struct ConsumerMetrics {
     network: NetworkMetrics,
 }
 
-/// Records and bytes that were handed out.
+/// Records and bytes that were polled.
 #[derive(Debug)]
 struct Consumed {
     records: Sensor,
     bytes: Sensor,
 }
 
-/// How far a partition's reader is from its ends.
+/// Lag and lead in a partition.
 #[derive(Debug)]
-struct Place {
+struct PartitionLag {
     lag: Sensor,
     lead: Sensor,
 }
 
-/// What is told of a partition at the moment.
-pub(crate) struct PartitionNow {
+/// The current state of a partition.
+pub(crate) struct PartitionSnapshot {
     pub(crate) partition: TopicPartition,
     pub(crate) lag: Option<i64>,
     pub(crate) lead: Option<i64>,
@@ -124,20 +124,20 @@ impl ConsumerMetrics {
         }
     }
 
-    /// A fetch was answered.
-    pub(crate) fn fetched(&mut self, now_ms: i64, latency_us: u64, throttle_ms: i32) {
+    /// Records a fetch response.
+    pub(crate) fn record_fetch(&mut self, now_ms: i64, latency_us: u64, throttle_ms: i32) {
         self.fetch_latency.record(now_ms, latency_us as f64 / 1000.0);
         self.throttle.record(now_ms, f64::from(throttle_ms));
     }
 
-    /// What all partitions of one answer had.
-    pub(crate) fn fetch_held(&mut self, now_ms: i64, bytes: usize, records: usize) {
+    /// Records the sums of all partitions of a fetch response.
+    pub(crate) fn record_fetched_records(&mut self, now_ms: i64, bytes: usize, records: usize) {
         self.fetch_size.record(now_ms, bytes as f64);
         self.records_per_request.record(now_ms, records as f64);
     }
 
-    /// Records were handed out.
-    pub(crate) fn delivered(&mut self, now_ms: i64, partition: &TopicPartition, records: usize, bytes: usize) {
+    /// Records that records were polled.
+    pub(crate) fn record_polled(&mut self, now_ms: i64, partition: &TopicPartition, records: usize, bytes: usize) {
         self.consumed.record(now_ms, records, bytes);
         if let Some(topic) = self.topics.get_mut(&partition.topic) {
             return topic.record(now_ms, records, bytes);
@@ -147,29 +147,35 @@ impl ConsumerMetrics {
         self.topics.insert(partition.topic.clone(), topic);
     }
 
-    /// Where the reader of a partition stands.
-    pub(crate) fn placed(&mut self, now_ms: i64, partition: &TopicPartition, lag: Option<i64>, lead: Option<i64>) {
+    /// Records the lag and lead in a partition.
+    pub(crate) fn record_position(
+        &mut self,
+        now_ms: i64,
+        partition: &TopicPartition,
+        lag: Option<i64>,
+        lead: Option<i64>,
+    ) {
         if !self.partitions.contains_key(partition) {
-            let place = Place {
+            let distance = PartitionLag {
                 lag: Sensor::new(self.window),
                 lead: Sensor::new(self.window),
             };
-            self.partitions.insert(partition.clone(), place);
+            self.partitions.insert(partition.clone(), distance);
         }
-        let Some(place) = self.partitions.get_mut(partition) else {
+        let Some(distance) = self.partitions.get_mut(partition) else {
             return;
         };
         if let Some(lag) = lag {
             self.lag.record(now_ms, lag as f64);
-            place.lag.record(now_ms, lag as f64);
+            distance.lag.record(now_ms, lag as f64);
         }
         if let Some(lead) = lead {
             self.lead.record(now_ms, lead as f64);
-            place.lead.record(now_ms, lead as f64);
+            distance.lead.record(now_ms, lead as f64);
         }
     }
 
-    pub(crate) fn called(&mut self, now_ms: i64, call: GroupCall, latency_us: u64) {
+    pub(crate) fn record_call(&mut self, now_ms: i64, call: GroupCall, latency_us: u64) {
         let window = self.window;
         let sensor = self.calls.entry(call).or_insert_with(|| Sensor::new(window));
         sensor.record(now_ms, latency_us as f64 / 1000.0);
@@ -178,31 +184,31 @@ impl ConsumerMetrics {
         }
     }
 
-    pub(crate) fn rebalance_began(&mut self, now_ms: i64) {
+    pub(crate) fn record_rebalance_start(&mut self, now_ms: i64) {
         self.rebalance_started_ms.get_or_insert(now_ms);
     }
 
-    pub(crate) fn rebalance_failed(&mut self, now_ms: i64) {
+    pub(crate) fn record_rebalance_failure(&mut self, now_ms: i64) {
         self.failed_rebalance.record(now_ms, 1.0);
     }
 
-    pub(crate) fn rebalanced(&mut self, now_ms: i64) {
+    pub(crate) fn record_rebalance(&mut self, now_ms: i64) {
         let started_ms = self.rebalance_started_ms.take().unwrap_or(now_ms);
         self.rebalance.record(now_ms, (now_ms - started_ms) as f64);
         self.last_rebalance_ms = Some(now_ms);
     }
 
-    /// The listener heard that partitions went or came, and took so long.
-    pub(crate) fn listened(&mut self, now_ms: i64, event: Listened, took_ms: i64) {
+    /// Records the duration of a rebalance callback.
+    pub(crate) fn record_callback(&mut self, now_ms: i64, event: RebalanceCallback, took_ms: i64) {
         let sensor = match event {
-            Listened::Revoked => &mut self.revoked,
-            Listened::Assigned => &mut self.assigned,
-            Listened::Lost => &mut self.lost,
+            RebalanceCallback::Revoked => &mut self.revoked,
+            RebalanceCallback::Assigned => &mut self.assigned,
+            RebalanceCallback::Lost => &mut self.lost,
         };
         sensor.record(now_ms, took_ms as f64);
     }
 
-    pub(crate) fn poll_began(&mut self, now_ms: i64) {
+    pub(crate) fn record_poll_start(&mut self, now_ms: i64) {
         if let Some(last_ms) = self.last_poll_ms.replace(now_ms) {
             let between_ms = (now_ms - last_ms) as f64;
             self.between_polls.record(now_ms, between_ms);
@@ -212,30 +218,30 @@ impl ConsumerMetrics {
         }
     }
 
-    pub(crate) fn poll_ended(&mut self, now_ms: i64) {
+    pub(crate) fn record_poll_end(&mut self, now_ms: i64) {
         self.polled_until_ms = Some(now_ms);
     }
 
-    /// A commit failed: a synchronous, asynchronous or automatic one.
-    pub(crate) fn commit_failed(&mut self) {
+    /// Records a failed commit: synchronous, asynchronous or automatic.
+    pub(crate) fn record_commit_failure(&mut self) {
         self.commits_failed += 1;
     }
 
-    /// The member left its group because `max.poll.interval.ms` was over.
-    pub(crate) fn poll_expired(&mut self) {
+    /// Records that the member left its group after `max.poll.interval.ms`.
+    pub(crate) fn record_poll_timeout(&mut self) {
         self.polls_expired += 1;
     }
 
-    /// Takes note of what the connections have done since the last time.
-    pub(crate) fn network(&mut self, now_ms: i64, numbers: Numbers) {
+    /// Adds the changes of the connections' counters since the last call.
+    pub(crate) fn record_network(&mut self, now_ms: i64, numbers: Numbers) {
         self.network.record(now_ms, numbers);
     }
 
-    pub(crate) fn snapshot(&self, now_ms: i64, places: &[PartitionNow], nodes: &[NodeNumbers]) -> Metrics {
-        // Kafka's own have no tag of the group, and alerts need it.
+    pub(crate) fn snapshot(&self, now_ms: i64, partitions: &[PartitionSnapshot], nodes: &[NodeNumbers]) -> Metrics {
+        // Kafka's metrics lack the group tag, but alerts need it.
         let mut out = Writer::new(now_ms, &self.client_id, self.group_id.as_deref());
-        self.write_fetches(&mut out, places);
-        self.write_group(&mut out, places.len());
+        self.write_fetches(&mut out, partitions);
+        self.write_group(&mut out, partitions.len());
         self.write_polls(&mut out);
         self.network.write(&mut out, CONSUMER);
         for node in nodes {
@@ -244,7 +250,7 @@ impl ConsumerMetrics {
         out.finish()
     }
 
-    fn write_fetches(&self, out: &mut Writer, places: &[PartitionNow]) {
+    fn write_fetches(&self, out: &mut Writer, partitions: &[PartitionSnapshot]) {
         out.avg_max(FETCH, "fetch-latency-avg", "fetch-latency-max", &self.fetch_latency);
         out.frequency_count(FETCH, "fetch-rate", "fetch-total", &self.fetch_latency);
         out.avg_max(FETCH, "fetch-size-avg", "fetch-size-max", &self.fetch_size);
@@ -267,16 +273,16 @@ impl ConsumerMetrics {
             consumed.write(out);
             out.reset_tags();
         }
-        for now in places {
+        for now in partitions {
             out.tags.push(("topic", now.partition.topic.to_string()));
             out.tags.push(("partition", now.partition.partition.to_string()));
             let gauge = |value: Option<i64>| value.map_or(f64::NAN, |value| value as f64);
             out.gauge(FETCH, "records-lag", gauge(now.lag));
             out.gauge(FETCH, "records-lead", gauge(now.lead));
-            if let Some(place) = self.partitions.get(&now.partition) {
-                out.avg_max(FETCH, "records-lag-avg", "records-lag-max", &place.lag);
-                out.gauge(FETCH, "records-lead-avg", place.lead.avg(out.now_ms));
-                out.gauge(FETCH, "records-lead-min", place.lead.min(out.now_ms));
+            if let Some(distance) = self.partitions.get(&now.partition) {
+                out.avg_max(FETCH, "records-lag-avg", "records-lag-max", &distance.lag);
+                out.gauge(FETCH, "records-lead-avg", distance.lead.avg(out.now_ms));
+                out.gauge(FETCH, "records-lead-min", distance.lead.min(out.now_ms));
             }
             let replica = now.preferred_replica.map_or(-1, i64::from);
             out.gauge(FETCH, "preferred-read-replica", replica as f64);
@@ -372,9 +378,9 @@ impl ConsumerMetrics {
     }
 }
 
-/// What a listener heard.
+/// A rebalance callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listened {
+pub(crate) enum RebalanceCallback {
     Revoked,
     Assigned,
     Lost,

@@ -8,11 +8,11 @@ mod writer;
 
 use std::fmt::Write;
 
-pub(crate) use consumer::{ConsumerMetrics, GroupCall, Listened, PartitionNow};
-pub(crate) use producer::{ProducerCall, ProducerMetrics, ProducerNow, SentBatch};
+pub(crate) use consumer::{ConsumerMetrics, GroupCall, PartitionSnapshot, RebalanceCallback};
+pub(crate) use producer::{ProducerCall, ProducerMetrics, ProducerSnapshot, SentBatch};
 pub(crate) use stats::Window;
 
-/// One number, under the name and in the group that Kafka's Java client gives it.
+/// A metric, with the name and group of Kafka's Java client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// Such as `consumer-fetch-manager-metrics`.
@@ -22,19 +22,19 @@ pub struct Metric {
     /// Such as `client-id`, `group`, `topic`, `partition`. All metrics of a consumer in a group have its `group`.
     pub tags: Vec<(&'static str, String)>,
     pub kind: MetricKind,
-    /// NaN if nothing has happened that it could be computed from, as in Kafka.
+    /// NaN if there is no data, as in Kafka.
     pub value: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only grows.
+    /// Only grows.
     Counter,
     Gauge,
 }
 
 impl Metric {
-    /// The client that it is of, `consumer` or `producer`: groups begin with it.
+    /// The kind of client, `consumer` or `producer`: the beginning of the group.
     fn client(&self) -> &'static str {
         self.group.split('-').next().unwrap_or_default()
     }
@@ -82,7 +82,7 @@ impl Metrics {
         self.metrics.iter().find(is_it).map(|metric| metric.value)
     }
 
-    /// Adds the metrics of another client, so that one text has those of all.
+    /// Adds the metrics of another client.
     pub fn extend(&mut self, other: Self) {
         self.metrics.extend(other.metrics);
     }
@@ -169,7 +169,7 @@ kafka_consumer_records_lag{client_id="a\"b",topic="t",partition="1"} 0.5
         assert_eq!(
             metrics.get("records-lag"),
             None,
-            "that of a partition is not the client's"
+            "the metric of a partition is not that of the client"
         );
         assert_eq!(metrics.get_of("records-lag", "t", 1), Some(0.5));
     }

@@ -1,4 +1,4 @@
-//! What connections did.
+//! Network metrics.
 
 use super::{
     stats::{Sensor, Window},
@@ -6,14 +6,14 @@ use super::{
 };
 use crate::net::{NodeNumbers, Numbers, Role};
 
-/// What all connections of a client did together.
+/// Sums over all connections of a client.
 #[derive(Debug)]
 pub(super) struct NetworkMetrics {
     numbers: Numbers,
     bytes_in: Sensor,
     bytes_out: Sensor,
     requests: Sensor,
-    answers: Sensor,
+    responses: Sensor,
     connected: Sensor,
     disconnected: Sensor,
 }
@@ -26,13 +26,13 @@ impl NetworkMetrics {
             bytes_in: sensor(),
             bytes_out: sensor(),
             requests: sensor(),
-            answers: sensor(),
+            responses: sensor(),
             connected: sensor(),
             disconnected: sensor(),
         }
     }
 
-    /// Takes note of what the connections have done since the last time.
+    /// Adds the changes of the connections' counters since the last call.
     pub(super) fn record(&mut self, now_ms: i64, numbers: Numbers) {
         let old = std::mem::replace(&mut self.numbers, numbers);
         let grown = |sensor: &mut Sensor, new: u64, old: u64| {
@@ -43,7 +43,7 @@ impl NetworkMetrics {
         grown(&mut self.bytes_in, numbers.bytes_in, old.bytes_in);
         grown(&mut self.bytes_out, numbers.bytes_out, old.bytes_out);
         grown(&mut self.requests, numbers.requests, old.requests);
-        grown(&mut self.answers, numbers.responses, old.responses);
+        grown(&mut self.responses, numbers.responses, old.responses);
         grown(&mut self.connected, numbers.connections_made, old.connections_made);
         grown(
             &mut self.disconnected,
@@ -78,14 +78,18 @@ impl NetworkMetrics {
         out.rate_total(group, "incoming-byte-rate", "incoming-byte-total", &self.bytes_in);
         out.rate_total(group, "outgoing-byte-rate", "outgoing-byte-total", &self.bytes_out);
         out.rate_total(group, "request-rate", "request-total", &self.requests);
-        out.rate_total(group, "response-rate", "response-total", &self.answers);
-        let both = self.requests.rate(out.now_ms) + self.answers.rate(out.now_ms);
+        out.rate_total(group, "response-rate", "response-total", &self.responses);
+        let both = self.requests.rate(out.now_ms) + self.responses.rate(out.now_ms);
         out.gauge(group, "network-io-rate", both);
-        out.counter(group, "network-io-total", self.requests.total() + self.answers.total());
+        out.counter(
+            group,
+            "network-io-total",
+            self.requests.total() + self.responses.total(),
+        );
     }
 }
 
-/// What the connections to one broker did.
+/// Writes the metrics of the connections to one broker.
 pub(super) fn write_node(out: &mut Writer, group: &'static str, node: &NodeNumbers) {
     let id = match node.role {
         Role::Data => format!("node-{}", node.node_id),
@@ -98,8 +102,8 @@ pub(super) fn write_node(out: &mut Writer, group: &'static str, node: &NodeNumbe
     out.counter(group, "response-total", numbers.responses as f64);
     out.counter(group, "outgoing-byte-total", numbers.bytes_out as f64);
     out.counter(group, "incoming-byte-total", numbers.bytes_in as f64);
-    let answers = numbers.responses as f64;
-    let latency_ms = numbers.latency_us_total as f64 / 1000.0 / answers;
+    let responses = numbers.responses as f64;
+    let latency_ms = numbers.latency_us_total as f64 / 1000.0 / responses;
     out.gauge(group, "request-latency-avg", latency_ms);
     out.gauge(group, "request-latency-max", numbers.latency_us_max as f64 / 1000.0);
     out.reset_tags();

@@ -1,4 +1,4 @@
-//! What a producer measures. All of it is recorded for each batch, request or call, never for each record.
+//! Metrics of a producer. They are recorded for each batch, request or call, never for each record.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) struct ProducerMetrics {
     network: NetworkMetrics,
 }
 
-/// A call of the application that Kafka measures the time of.
+/// A call of the application with a time metric in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ProducerCall {
     Flush,
@@ -53,34 +53,34 @@ pub(crate) enum ProducerCall {
     TransactionAbort,
 }
 
-/// A batch that leaves.
+/// A batch in a produce request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SentBatch<'a> {
     pub(crate) topic: &'a ByteString,
     pub(crate) records: usize,
-    /// As it leaves.
+    /// Compressed.
     pub(crate) bytes: usize,
-    /// Before it was compressed.
+    /// Uncompressed.
     pub(crate) uncompressed_bytes: usize,
     pub(crate) largest_record_bytes: usize,
-    /// From its first record until now.
+    /// The time since its first record.
     pub(crate) queued_ms: i64,
 }
 
-/// What is told of the producer at the moment.
+/// The current state of the producer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ProducerNow {
+pub(crate) struct ProducerSnapshot {
     pub(crate) requests_in_flight: usize,
     /// `None` without metadata.
     pub(crate) metadata_age_ms: Option<i64>,
-    /// Sends that wait for room.
+    /// Sends that wait for buffer memory.
     pub(crate) waiting_sends: usize,
     pub(crate) buffer_total_bytes: usize,
     pub(crate) buffer_available_bytes: usize,
     pub(crate) partitioner: PartitionerNumbers,
 }
 
-/// What was sent to a topic.
+/// Metrics of a topic.
 #[derive(Debug)]
 struct TopicSent {
     records: Sensor,
@@ -114,8 +114,8 @@ impl ProducerMetrics {
         }
     }
 
-    /// A request leaves with these batches. As in Kafka, a batch that is repeated counts again.
-    pub(crate) fn sent<'a>(&mut self, now_ms: i64, batches: impl IntoIterator<Item = SentBatch<'a>>) {
+    /// Records a produce request with its batches. As in Kafka, a retried batch counts again.
+    pub(crate) fn record_request<'a>(&mut self, now_ms: i64, batches: impl IntoIterator<Item = SentBatch<'a>>) {
         let mut records = 0;
         for batch in batches {
             let ratio = batch.bytes as f64 / batch.uncompressed_bytes.max(1) as f64;
@@ -132,50 +132,50 @@ impl ProducerMetrics {
         self.records_per_request.record(now_ms, records as f64);
     }
 
-    /// A produce request was answered.
-    pub(crate) fn answered(&mut self, now_ms: i64, latency_us: u64, throttle_ms: i32) {
+    /// Records a produce response.
+    pub(crate) fn record_response(&mut self, now_ms: i64, latency_us: u64, throttle_ms: i32) {
         self.latency.record(now_ms, latency_us as f64 / 1000.0);
         self.throttle.record(now_ms, f64::from(throttle_ms));
     }
 
-    /// A batch will be sent again.
-    pub(crate) fn retried(&mut self, now_ms: i64, topic: &ByteString, records: usize) {
+    /// Records the retry of a batch.
+    pub(crate) fn record_retry(&mut self, now_ms: i64, topic: &ByteString, records: usize) {
         self.retries.record(now_ms, records as f64);
         self.topic(topic).retries.record(now_ms, records as f64);
     }
 
-    /// Records were given up.
-    pub(crate) fn failed(&mut self, now_ms: i64, topic: &ByteString, records: usize) {
+    /// Records that records failed.
+    pub(crate) fn record_failure(&mut self, now_ms: i64, topic: &ByteString, records: usize) {
         self.errors.record(now_ms, records as f64);
         self.topic(topic).errors.record(now_ms, records as f64);
     }
 
-    /// A batch was too large, and became several.
-    pub(crate) fn split(&mut self, now_ms: i64) {
+    /// Records the split of a batch that was too large.
+    pub(crate) fn record_split(&mut self, now_ms: i64) {
         self.splits.record(now_ms, 1.0);
     }
 
-    /// A send had to wait for room.
-    pub(crate) fn waited_for_buffer(&mut self, now_ms: i64, waited_ns: u64) {
+    /// Records a wait for buffer memory.
+    pub(crate) fn record_buffer_wait(&mut self, now_ms: i64, waited_ns: u64) {
         self.buffer_waits_ns.record(now_ms, waited_ns as f64);
     }
 
-    /// A send found no room in time.
-    pub(crate) fn buffer_exhausted(&mut self, now_ms: i64) {
+    /// Records a send that timed out on buffer memory.
+    pub(crate) fn record_buffer_exhausted(&mut self, now_ms: i64) {
         self.buffer_exhausted.record(now_ms, 1.0);
     }
 
-    /// The application spent so long in a call.
-    pub(crate) fn spent(&mut self, call: ProducerCall, ns: u64) {
+    /// Records the duration of a call.
+    pub(crate) fn record_call_time(&mut self, call: ProducerCall, ns: u64) {
         *self.spent_ns.entry(call).or_default() += ns;
     }
 
-    /// Takes note of what the connections have done since the last time.
-    pub(crate) fn network(&mut self, now_ms: i64, numbers: Numbers) {
+    /// Adds the changes of the connections' counters since the last call.
+    pub(crate) fn record_network(&mut self, now_ms: i64, numbers: Numbers) {
         self.network.record(now_ms, numbers);
     }
 
-    pub(crate) fn snapshot(&self, now_ms: i64, now: &ProducerNow, nodes: &[NodeNumbers]) -> Metrics {
+    pub(crate) fn snapshot(&self, now_ms: i64, now: &ProducerSnapshot, nodes: &[NodeNumbers]) -> Metrics {
         let mut out = Writer::new(now_ms, &self.client_id, None);
         self.write_batches(&mut out);
         self.write_buffer(&mut out, now);
@@ -233,14 +233,14 @@ impl ProducerMetrics {
         out.rate_total(PRODUCER, "batch-split-rate", "batch-split-total", &self.splits);
     }
 
-    fn write_buffer(&self, out: &mut Writer, now: &ProducerNow) {
+    fn write_buffer(&self, out: &mut Writer, now: &ProducerSnapshot) {
         out.gauge(PRODUCER, "requests-in-flight", now.requests_in_flight as f64);
         let age = now.metadata_age_ms.map_or(f64::NAN, |age_ms| age_ms as f64 / 1000.0);
         out.gauge(PRODUCER, "metadata-age", age);
         out.gauge(PRODUCER, "waiting-threads", now.waiting_sends as f64);
         out.gauge(PRODUCER, "buffer-total-bytes", now.buffer_total_bytes as f64);
         out.gauge(PRODUCER, "buffer-available-bytes", now.buffer_available_bytes as f64);
-        // Nanoseconds in each second.
+        // Nanoseconds per second.
         let ratio = self.buffer_waits_ns.rate(out.now_ms) / 1e9;
         out.gauge(PRODUCER, "bufferpool-wait-ratio", ratio);
         out.counter(PRODUCER, "bufferpool-wait-time-ns-total", self.buffer_waits_ns.total());
@@ -250,7 +250,7 @@ impl ProducerMetrics {
             "buffer-exhausted-total",
             &self.buffer_exhausted,
         );
-        // Kafka has no such partitioner, and so no such metrics.
+        // Kafka has no such partitioner and no such metrics.
         let PartitionerNumbers {
             hot_keys,
             hot_keys_total,
@@ -310,7 +310,8 @@ mod tests {
         length_ms: 30_000,
     };
 
-    /// What a client on tokio cannot say: it has no selector, and no authentication and no two phases yet.
+    /// Metrics of Kafka without an equivalent: a client on tokio has no selector, and no authentication or two-phase
+    /// commit yet.
     const LEFT_OUT: &[&str] = &[
         "failed-authentication-",
         "failed-reauthentication-",
@@ -351,8 +352,8 @@ mod tests {
     #[test]
     fn every_metric_of_a_java_producer_is_there_under_its_name() {
         let mut producer = metrics();
-        producer.sent(0, [batch(&"t".into())]);
-        let snapshot = producer.snapshot(0, &ProducerNow::default(), &[node()]);
+        producer.record_request(0, [batch(&"t".into())]);
+        let snapshot = producer.snapshot(0, &ProducerSnapshot::default(), &[node()]);
         let ours: BTreeSet<String> = snapshot
             .iter()
             .map(|metric| {
@@ -387,22 +388,22 @@ mod tests {
     fn what_is_sent_counts_for_the_client_and_for_its_topic() {
         let (one, other) = ("one".into(), "other".into());
         let mut producer = metrics();
-        producer.sent(0, [batch(&one), batch(&other)]);
-        producer.sent(1000, [batch(&one)]);
-        producer.answered(1000, 2500, 7);
-        producer.retried(1000, &one, 10);
-        producer.failed(1000, &other, 3);
-        producer.split(1000);
-        producer.spent(ProducerCall::Flush, 40);
-        producer.spent(ProducerCall::Flush, 2);
-        producer.waited_for_buffer(1000, 3_000_000_000);
-        producer.buffer_exhausted(1000);
-        let now = ProducerNow {
+        producer.record_request(0, [batch(&one), batch(&other)]);
+        producer.record_request(1000, [batch(&one)]);
+        producer.record_response(1000, 2500, 7);
+        producer.record_retry(1000, &one, 10);
+        producer.record_failure(1000, &other, 3);
+        producer.record_split(1000);
+        producer.record_call_time(ProducerCall::Flush, 40);
+        producer.record_call_time(ProducerCall::Flush, 2);
+        producer.record_buffer_wait(1000, 3_000_000_000);
+        producer.record_buffer_exhausted(1000);
+        let now = ProducerSnapshot {
             requests_in_flight: 2,
             metadata_age_ms: Some(1500),
             buffer_total_bytes: 1000,
             buffer_available_bytes: 400,
-            ..ProducerNow::default()
+            ..ProducerSnapshot::default()
         };
         let snapshot = producer.snapshot(1000, &now, &[]);
         for (name, value) in [
@@ -422,7 +423,7 @@ mod tests {
             ("buffer-total-bytes", 1000.0),
             ("buffer-available-bytes", 400.0),
             ("bufferpool-wait-time-ns-total", 3e9),
-            // Three seconds of the last window and the one that was not, which counts as whole.
+            // Three seconds in the current window and the previous one, which counts as complete.
             ("bufferpool-wait-ratio", 0.1),
             ("buffer-exhausted-total", 1.0),
             ("flush-time-ns-total", 42.0),

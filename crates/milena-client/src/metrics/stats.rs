@@ -1,15 +1,15 @@
-//! Numbers over the last minute or so, as Kafka's clients keep them.
+//! Statistics over sliding windows, as in Kafka's clients.
 
 use std::collections::VecDeque;
 
-/// How long numbers count: `metrics.num.samples` windows of `metrics.sample.window.ms`.
+/// The windows: `metrics.num.samples` of `metrics.sample.window.ms`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) samples: usize,
     pub(crate) length_ms: i64,
 }
 
-/// What was recorded in one window.
+/// The values of one window.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     start_ms: i64,
@@ -19,7 +19,7 @@ struct Sample {
     min: f64,
 }
 
-/// One thing that is measured: what happened lately, and all that ever happened.
+/// A measured quantity: recent windows and totals.
 #[derive(Debug, Clone)]
 pub(crate) struct Sensor {
     window: Window,
@@ -62,12 +62,12 @@ impl Sensor {
         }
     }
 
-    /// The sum of all values there ever were.
+    /// The sum of all values.
     pub(crate) fn total(&self) -> f64 {
         self.total
     }
 
-    /// How often something was recorded.
+    /// The number of values.
     pub(crate) fn times(&self) -> f64 {
         self.times as f64
     }
@@ -77,7 +77,7 @@ impl Sensor {
         self.samples.iter().filter(move |sample| sample.start_ms > oldest_ms)
     }
 
-    /// NaN if there is nothing to take the average of, as in Kafka.
+    /// NaN without values, as in Kafka.
     pub(crate) fn avg(&self, now_ms: i64) -> f64 {
         let (mut sum, mut count) = (0.0, 0);
         for sample in self.recent(now_ms) {
@@ -101,20 +101,20 @@ impl Sensor {
             .unwrap_or(f64::NAN)
     }
 
-    /// The sum of values for each second.
+    /// The sum of values per second.
     pub(crate) fn rate(&self, now_ms: i64) -> f64 {
         let sum: f64 = self.recent(now_ms).map(|sample| sample.sum).sum();
         sum * 1000.0 / self.elapsed_ms(now_ms)
     }
 
-    /// How often something was recorded in each second.
+    /// The number of values per second.
     pub(crate) fn frequency(&self, now_ms: i64) -> f64 {
         let count: u64 = self.recent(now_ms).map(|sample| sample.count).sum();
         count as f64 * 1000.0 / self.elapsed_ms(now_ms)
     }
 
-    /// The time that a rate is over. A client that is young has not lived for all windows; as in Kafka all but the last
-    /// count as whole, so that the first records are not taken for a flood.
+    /// The time span of a rate. A new client has not lived for all windows; as in Kafka, all but the last count as
+    /// complete, so that the first values do not give a huge rate.
     fn elapsed_ms(&self, now_ms: i64) -> f64 {
         let Window { samples, length_ms } = self.window;
         let oldest_ms = self.recent(now_ms).map(|sample| sample.start_ms).min();
@@ -144,7 +144,7 @@ mod tests {
             (sensor.avg(1_500), sensor.max(1_500), sensor.min(1_500)),
             (30.0, 60.0, 10.0)
         );
-        // The first window is too old now.
+        // The first window has expired.
         assert_eq!((sensor.avg(2_000), sensor.min(2_000)), (60.0, 60.0));
         assert!(sensor.avg(3_000).is_nan());
         assert_eq!((sensor.total(), sensor.times()), (90.0, 3.0));
@@ -154,7 +154,7 @@ mod tests {
     fn a_rate_counts_windows_that_have_not_been_as_whole() {
         let mut sensor = Sensor::new(WINDOW);
         sensor.record(0, 100.0);
-        // One window at least, though only half of one has passed.
+        // At least one window, though only half of it has passed.
         assert_eq!(sensor.rate(500), 100.0 * 1_000.0 / 1_500.0);
         sensor.record(1_000, 100.0);
         assert_eq!(sensor.rate(1_500), 200.0 * 1_000.0 / 1_500.0);

@@ -1,13 +1,13 @@
-//! From what was measured to metrics with names.
+//! Writer of metrics with names and tags.
 
 use super::{Metric, MetricKind, Metrics, stats::Sensor};
 
-/// Collects metrics under the tags of the moment.
+/// Collects metrics under the current tags.
 pub(super) struct Writer {
     metrics: Vec<Metric>,
     pub(super) now_ms: i64,
     pub(super) tags: Vec<(&'static str, String)>,
-    /// How many tags all metrics have.
+    /// The number of tags that all metrics have.
     common_tags: usize,
 }
 
@@ -23,7 +23,7 @@ impl Writer {
         }
     }
 
-    /// Leaves the tags of the client and its group only.
+    /// Removes all tags but those of the client and its group.
     pub(super) fn reset_tags(&mut self) {
         self.tags.truncate(self.common_tags);
     }
@@ -55,13 +55,13 @@ impl Writer {
         self.gauge(group, max, sensor.max(self.now_ms));
     }
 
-    /// Of values that add up.
+    /// Writes a rate and a total of summed values.
     pub(super) fn rate_total(&mut self, group: &'static str, rate: &'static str, total: &'static str, sensor: &Sensor) {
         self.gauge(group, rate, sensor.rate(self.now_ms));
         self.counter(group, total, sensor.total());
     }
 
-    /// Of how often something happened.
+    /// Writes a rate and a total of event counts.
     pub(super) fn frequency_count(
         &mut self,
         group: &'static str,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     io,
-    metrics::{Metrics, ProducerCall, ProducerNow},
+    metrics::{Metrics, ProducerCall, ProducerSnapshot},
 };
 
 /// Default limit of [`Producer::close`].
@@ -41,7 +41,7 @@ impl Producer {
             }
         }
         let call = ProducerCall::Flush;
-        self.shared().core().metrics.spent(call, nanos(began));
+        self.shared().core().metrics.record_call_time(call, nanos(began));
         match first {
             Some(first) => Err(FlushError::Failed { failed, first }),
             None => Ok(()),
@@ -78,7 +78,7 @@ impl Producer {
     pub fn metrics(&self) -> Metrics {
         let (shared, now_ms) = (self.shared(), io::now_ms());
         let nodes = shared.connections.node_numbers();
-        let now = ProducerNow {
+        let now = ProducerSnapshot {
             requests_in_flight: shared.connections.in_flight(),
             metadata_age_ms: shared.metadata.age_ms(),
             waiting_sends: shared.waiting_sends.load(Relaxed),
@@ -87,7 +87,7 @@ impl Producer {
             partitioner: shared.partitioner.numbers(),
         };
         let mut core = shared.core();
-        core.metrics.network(now_ms, shared.connections.numbers());
+        core.metrics.record_network(now_ms, shared.connections.numbers());
         core.metrics.snapshot(now_ms, &now, &nodes)
     }
 }

@@ -193,11 +193,11 @@ impl ProducerShared {
             pending.tries += 1;
             if pending.tries > 1 {
                 core.metrics
-                    .retried(now_ms, &pending.delivery.topic_partition.topic, pending.records());
+                    .record_retry(now_ms, &pending.delivery.topic_partition.topic, pending.records());
             }
         }
         let batches = call.batches.iter().filter_map(|batch| core.batches.get(&batch.id));
-        core.metrics.sent(
+        core.metrics.record_request(
             now_ms,
             batches.map(|pending| SentBatch {
                 topic: &pending.delivery.topic_partition.topic,
@@ -233,7 +233,7 @@ impl ProducerShared {
         match result {
             Ok(response) => {
                 let throttle_ms = response.body.throttle_time_ms;
-                core.metrics.answered(now_ms, response.latency_us, throttle_ms);
+                core.metrics.record_response(now_ms, response.latency_us, throttle_ms);
                 let produced = read_response(&response.body, requested);
                 self.update_leaders(&mut core, now_ms, &response.body, requested);
                 core.sender.handle_produce_response(now_ms, call, Ok(&produced));
@@ -313,7 +313,7 @@ impl ProducerShared {
     fn fail(&self, core: &mut ProducerCore, batch: BatchId, error: BatchError) {
         if let Some(pending) = core.batches.get(&batch) {
             core.metrics
-                .failed(io::now_ms(), &pending.delivery.topic_partition.topic, pending.records());
+                .record_failure(io::now_ms(), &pending.delivery.topic_partition.topic, pending.records());
         }
         self.decide(core, batch, |pending| {
             let target = &pending.delivery.topic_partition;

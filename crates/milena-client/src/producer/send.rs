@@ -364,7 +364,9 @@ impl ProducerShared {
                         known = known => known?,
                         () = &mut deadline => return Err(self.unknown_topic(record.topic, waited)),
                     }
-                    self.core().metrics.spent(ProducerCall::MetadataWait, nanos(began));
+                    self.core()
+                        .metrics
+                        .record_call_time(ProducerCall::MetadataWait, nanos(began));
                 }
                 Wait::Memory(bytes) => {
                     self.press();
@@ -373,11 +375,11 @@ impl ProducerShared {
                         biased;
                         taken = self.limits.memory.take(bytes) => reservation = Some(taken.ok_or(SendError::Closed)?),
                         () = &mut deadline => {
-                            self.core().metrics.buffer_exhausted(io::now_ms());
+                            self.core().metrics.record_buffer_exhausted(io::now_ms());
                             return Err(SendError::BufferExhausted { waited });
                         }
                     }
-                    self.core().metrics.waited_for_buffer(io::now_ms(), nanos(began));
+                    self.core().metrics.record_buffer_wait(io::now_ms(), nanos(began));
                 }
             }
             match self.try_place(record, is_urgent, &mut reservation) {

@@ -40,7 +40,7 @@ impl ProducerShared {
             core.sender.push_split(now_ms, slot, batch, &[]);
             return;
         };
-        core.metrics.split(now_ms);
+        core.metrics.record_split(now_ms);
         let mut parts: Vec<NewBatch> = vec![];
         let mut deliveries = vec![];
         let mut first = 0;

@@ -190,7 +190,7 @@ impl ProducerShared {
         let span = tracing::debug_span!("transaction", client = %self.config.client_id, ?call);
         let result = outcome.instrument(span).await;
         drop(waiting);
-        self.core().metrics.spent(call, nanos(began));
+        self.core().metrics.record_call_time(call, nanos(began));
         result
     }
 

@@ -1,4 +1,4 @@
-//! What an application declares. Every default stands here.
+//! The configuration of the scheduler, with all defaults.
 
 use super::{BreakerId, BulkheadId};
 
@@ -11,30 +11,30 @@ pub struct SchedulerConfig {
     pub bulkheads: Vec<u32>,
     /// For all handlers together.
     pub limits: Limits,
-    /// The share of its handler's limits that one partition may fill, unless fewer partitions share them.
+    /// The share of a handler's limits that one partition may fill; more if fewer partitions share them.
     pub partition_percent: u8,
     pub commit: CommitConfig,
-    /// How long handlers may still run when their partition is revoked, or the application ends.
+    /// The time for records in flight when their partition is revoked, or the application shuts down.
     pub drain_ms: i64,
-    /// How long the last commit of a partition is tried.
+    /// The time for the last commit of a partition.
     pub final_commit_ms: i64,
-    /// A partition with work that has not moved for so long is reported.
+    /// A partition with records that has not moved for this long is reported.
     pub stall_ms: i64,
     pub when_stalled: WhenStalled,
-    /// At least once: a record that so many owners died with is not handed out any more. `None` does not count them, which
-    /// saves a commit for each partition that comes.
+    /// At least once: a record that crashed this number of processes is quarantined. `None` does not count crashes, which
+    /// saves a commit for each assigned partition.
     pub crash_limit: Option<u32>,
 }
 
-/// What to do about a record that its handler has had for so long that its partition stands still. Partitions that stand
-/// still for other reasons are only told of: those have policies of their own.
+/// The reaction to a call that takes so long that its partition stalls. Stalls with other causes are only reported: those
+/// have policies of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenStalled {
     #[default]
     Report,
-    /// The call is cancelled, which is a failure like any other.
+    /// The call is cancelled and counts as a failure.
     Retry,
-    /// The call is cancelled, and the partition stands still until somebody looks.
+    /// The call is cancelled, and the partition stops until an operator restarts it.
     Stop,
     /// The application ends.
     End,
@@ -61,16 +61,16 @@ impl Default for SchedulerConfig {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delivery {
-    /// A record is handed out when its offset is committed. A crash loses what was handed out and is not done.
+    /// A record is handed out when its offset is committed. A crash loses records in flight.
     AtMostOnce,
-    /// An offset is committed when all before it is done. A crash repeats what was done and not committed.
+    /// An offset is committed when all records before it are done. A crash repeats records that are done and not committed.
     #[default]
     AtLeastOnce,
-    /// Offsets go with a transaction, at a barrier: see [`Scheduler::begin_barrier`](super::Scheduler::begin_barrier).
+    /// Offsets are committed in a transaction, at a barrier: see [`Scheduler::begin_barrier`](super::Scheduler::begin_barrier).
     ExactlyOnce,
 }
 
-/// How much may wait and run. Above `high` fetching pauses, at `low` it goes on.
+/// Limits of buffered records and bytes. Fetching pauses at `high` and resumes at `low`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub records_high: u64,
@@ -92,15 +92,15 @@ impl Default for Limits {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitConfig {
-    /// The longest that something done stays uncommitted.
+    /// The longest time that a finished record stays uncommitted.
     pub interval_ms: i64,
-    /// Commit as soon as so many records are done; 1 is after each record.
+    /// Commit as soon as this number of records is done; 1 is after each record.
     pub every_records: Option<u64>,
-    /// Commit sooner if nothing has happened for so long.
+    /// Commit sooner after this time without activity.
     pub idle_ms: i64,
     /// The broker's `offset.metadata.max.bytes`, which Kafka counts in UTF-16 units.
     pub metadata_chars: usize,
-    /// At most once: how many records of a handler are committed and not done, unless its concurrency says so.
+    /// At most once: the most records of a handler that are committed and not done, if it has no concurrency limit.
     pub ahead_records: u32,
     pub replay_bound: ReplayBound,
 }
@@ -118,10 +118,10 @@ impl Default for CommitConfig {
     }
 }
 
-/// What happens when so much is done out of order that a commit cannot tell it.
+/// The behaviour when more records are done out of order than a commit map can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReplayBound {
-    /// The commit tells what fits. After a crash the rest is repeated. Nothing ever waits.
+    /// The map has as many as fit. After a crash the rest is repeated. No record waits.
     #[default]
     BestEffort,
     /// Records that lie too far above the lowest unfinished one wait for it.
@@ -133,44 +133,44 @@ pub struct HandlerConfig {
     pub order: Order,
     pub null_key: NullKey,
     pub limits: Limits,
-    /// How many records may be in the handler at once; none means as many as there are.
+    /// The most records in the handler at once; `None` is no limit.
     pub concurrency: Option<u32>,
-    /// Permits that it shares with other handlers.
+    /// Permits that are shared with other handlers.
     pub bulkhead: Option<BulkheadId>,
     pub when_full: WhenFull,
     pub rate: Option<RateConfig>,
-    /// The dependencies that it needs. While the breaker of one is open, nothing is handed out.
+    /// The breakers of its dependencies. While one is open, no records are handed out.
     pub breakers: Vec<BreakerId>,
-    /// The handler takes many records in one call.
+    /// Set for a handler that takes many records in one call.
     pub batch: Option<BatchConfig>,
     pub retry: RetryPolicy,
-    /// The partition stops when too many of its records fail for good.
+    /// The partition stops when too many of its records become dead letters.
     pub dlq_limit: Option<DlqLimitConfig>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// One record of a partition after the other.
+    /// One record of a partition at a time.
     Partition,
-    /// One record of a key of a partition after the other.
+    /// One record of a key at a time.
     #[default]
     Key,
     Unordered,
 }
 
-/// How records without a key are ordered by [`Order::Key`].
+/// The order of records without a key under [`Order::Key`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NullKey {
     #[default]
     Unordered,
-    /// As if they had one key.
+    /// As if they had the same key.
     Serial,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchConfig {
     pub size: usize,
-    /// How long a batch that is not full waits for more.
+    /// The time that an incomplete batch waits for more records.
     pub linger_ms: i64,
 }
 
@@ -186,34 +186,34 @@ impl Default for BatchConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateConfig {
     pub per_second: u32,
-    /// How many may come at once after a quiet time.
+    /// The most records at once after a quiet time.
     pub burst: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a record is tried in its place; the first time counts.
+    /// Attempts in place, including the first.
     pub attempts: u32,
     pub first_ms: i64,
-    /// Waits double up to this.
+    /// The backoff doubles up to this.
     pub max_ms: i64,
-    /// Waits are shorter or longer by up to this.
+    /// The backoff varies by up to this.
     pub jitter_percent: u8,
-    /// Since its first failure; after that it is tried no more in its place.
+    /// The time since the first failure after which there are no more attempts in place.
     pub elapsed_ms_max: Option<i64>,
-    /// The delays of the retry topics that follow.
+    /// The delays of the retry topics, in order.
     pub delays_ms: Vec<i64>,
-    /// How often a record from a retry topic is tried before it goes to the next.
+    /// Attempts in each retry topic.
     pub delayed_attempts: u32,
     /// Whether later records of a key overtake one that is in a retry topic.
     pub ordering: RetryOrdering,
-    /// With [`RetryOrdering::HoldKey`], so many keys of a partition are held at most.
+    /// The most held keys of a partition, with [`RetryOrdering::HoldKey`].
     pub held_keys_max: usize,
-    /// What follows when nothing is left to try.
+    /// The fate of a record after its last attempt.
     pub exhausted: Exhausted,
 }
 
-/// What becomes of the order of a key when one of its records is to be tried again later.
+/// The order of a key while one of its records waits for a later attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RetryOrdering {
     /// Later records of the key overtake it. There is a retry topic for each delay.
@@ -221,7 +221,7 @@ pub enum RetryOrdering {
     Overtake,
     /// Later records of the key wait behind it, in one topic for all delays: see [`key_holds`](super::key_holds).
     HoldKey,
-    /// Later records of the key overtake it. When its time in a retry topic is over it goes back to its own topic.
+    /// Later records of the key overtake it. After its delay in a retry topic it goes back to its own topic.
     Return,
 }
 
@@ -254,7 +254,7 @@ pub enum Exhausted {
     DeadLetter,
     /// The record counts as done.
     Skip,
-    /// The partition stands still until somebody looks. The safest, and so the default.
+    /// The partition stops until an operator restarts it. The safest choice, and the default.
     #[default]
     Stop,
 }
@@ -262,14 +262,14 @@ pub enum Exhausted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerConfig {
     pub failure_percent: u8,
-    /// Over how many calls that is measured.
+    /// The number of calls over which failures are counted.
     pub window: u32,
     /// With fewer calls the breaker stays closed.
     pub calls_min: u32,
     pub open_ms: i64,
-    /// Each time that the probes fail it stays open twice as long, up to this.
+    /// The open time doubles each time that a probe fails, up to this.
     pub open_ms_max: i64,
-    /// How many calls are tried before it closes again.
+    /// The number of calls that must succeed before it closes.
     pub probes: u32,
     pub when_open: WhenOpen,
     pub attempts: BreakerAttempts,
@@ -281,11 +281,11 @@ pub enum BreakerAttempts {
     /// It is one while the breaker is closed. While the breaker is open, the record waits and loses none.
     #[default]
     WhileClosed,
-    /// It never is: the dependency is the handler itself, and without it the record was not tried.
+    /// It never is: the dependency is the handler itself, and without it there was no attempt.
     Never,
 }
 
-/// What becomes of records while a breaker is open that their handler needs.
+/// The fate of records while a breaker of their handler is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenOpen {
     /// They wait, and their partitions are not fetched.
@@ -327,7 +327,7 @@ pub struct DlqLimitConfig {
     /// More than this share of the last `window` records failed for good.
     pub percent: u8,
     pub window: u32,
-    /// So many in a row did.
+    /// This number of consecutive records failed for good.
     pub consecutive: u32,
 }
 
@@ -341,7 +341,7 @@ impl Default for DlqLimitConfig {
     }
 }
 
-/// The end of a retry topic's name: `retry-5m`, `retry-90s`, `retry-250ms`.
+/// The suffix of a retry topic's name: `retry-5m`, `retry-90s`, `retry-250ms`.
 pub fn retry_topic_suffix(delay_ms: i64) -> String {
     const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
     let fitting = UNITS.iter().find(|(ms, _)| delay_ms >= *ms && delay_ms % ms == 0);
@@ -351,7 +351,7 @@ pub fn retry_topic_suffix(delay_ms: i64) -> String {
     }
 }
 
-/// A contradiction in a configuration, and where.
+/// A contradiction in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("handler {handler}: {what} is {index}, but there are only {count}")]
@@ -368,20 +368,22 @@ pub enum ConfigError {
         value: i64,
         must: &'static str,
     },
-    #[error("handler {handler}: at-most-once delivery tries a record once, but {what}; say 1 attempt and no tiers")]
+    #[error(
+        "handler {handler}: at-most-once delivery tries a record once, but {what}; set 1 attempt and no retry topics"
+    )]
     AtMostOnceRetries { handler: usize, what: &'static str },
     #[error("handler {handler}: {what}, but the policy has no dead letters")]
     NoDeadLetters { handler: usize, what: &'static str },
-    #[error("handler {handler}: when_full says what happens when its bulkhead is full, but it has no bulkhead")]
+    #[error("handler {handler}: when_full is set, but it has no bulkhead")]
     NoBulkhead { handler: usize },
-    #[error("handler {handler}: records are to go back to their topic after a delay, but no delays are given")]
+    #[error("handler {handler}: records go back to their topic after a delay, but no delay is set")]
     NothingReturns { handler: usize },
     #[error("handler {handler}: the order of keys cannot be kept through retries, because {why}")]
     NoKeyOrder { handler: usize, why: &'static str },
 }
 
 impl SchedulerConfig {
-    /// Finds what contradicts itself, before anything runs.
+    /// Finds contradictions.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_limits("all handlers", &self.limits)?;
         at_least(
@@ -443,7 +445,7 @@ impl SchedulerConfig {
         at_least(&place, "attempts", i64::from(retry.attempts), 1)?;
         at_least(&place, "delayed_attempts", i64::from(retry.delayed_attempts), 1)?;
         for delay_ms in &retry.delays_ms {
-            at_least(&place, "the delay of a tier", *delay_ms, 1)?;
+            at_least(&place, "the delay of a retry topic", *delay_ms, 1)?;
         }
         if let Some(rate) = handler.rate {
             at_least(&place, "per_second", i64::from(rate.per_second), 1)?;
@@ -458,35 +460,30 @@ impl SchedulerConfig {
             )?;
         }
         if let Some(dlq_limit) = handler.dlq_limit {
-            at_least(
-                &place,
-                "the window of the dlq_limit guard",
-                i64::from(dlq_limit.window),
-                1,
-            )?;
+            at_least(&place, "the window of the DLQ limit", i64::from(dlq_limit.window), 1)?;
             at_least(&place, "consecutive", i64::from(dlq_limit.consecutive), 1)?;
         }
-        self.check_letters(index, handler)?;
+        self.check_failure_topics(index, handler)?;
         if self.delivery == Delivery::AtMostOnce {
             let error = |what| Err(ConfigError::AtMostOnceRetries { handler: index, what });
             if retry.attempts > 1 {
                 return error("attempts is more than 1");
             }
             if !retry.delays_ms.is_empty() {
-                return error("there are tiers");
+                return error("it has retry topics");
             }
         }
         Ok(())
     }
 
-    /// What a record needs that is to be kept somewhere else.
-    fn check_letters(&self, index: usize, handler: &HandlerConfig) -> Result<(), ConfigError> {
+    /// Checks the parts that publish failure records.
+    fn check_failure_topics(&self, index: usize, handler: &HandlerConfig) -> Result<(), ConfigError> {
         let retry = &handler.retry;
-        let makes_letters = |id: &BreakerId| {
+        let makes_dead_letters = |id: &BreakerId| {
             let breaker = self.breakers.get(usize::from(id.0));
             breaker.is_some_and(|breaker| breaker.when_open == WhenOpen::DeadLetter)
         };
-        let what = if handler.breakers.iter().any(makes_letters) {
+        let what = if handler.breakers.iter().any(makes_dead_letters) {
             Some("its breaker makes dead letters while it is open")
         } else if handler.when_full == WhenFull::DeadLetter {
             Some("it makes dead letters while its bulkhead is full")
@@ -508,11 +505,11 @@ impl SchedulerConfig {
         let keys_max = i64::try_from(retry.held_keys_max).unwrap_or(i64::MAX);
         at_least(&format!("handler {index}"), "held_keys_max", keys_max, 1)?;
         if handler.order != Order::Key {
-            let why = "its records are not in the order of keys";
+            let why = "its order is not that of keys";
             return Err(ConfigError::NoKeyOrder { handler: index, why });
         }
         if retry.delays_ms.is_empty() {
-            let why = "no delays are given after which they are tried again";
+            let why = "no delays are set";
             return Err(ConfigError::NoKeyOrder { handler: index, why });
         }
         Ok(())

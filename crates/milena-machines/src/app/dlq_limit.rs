@@ -1,5 +1,5 @@
-//! A guard against dead letters by the thousand: when most of a partition fails for good, it is not the records that are
-//! wrong, and the partition is better stopped than emptied.
+//! The DLQ limit: stops a partition that produces too many dead letters. When most records fail for good, the cause is not
+//! the records, and the partition should not be emptied into the dead letter topic.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::DlqLimitConfig;
 #[derive(Debug, Clone)]
 pub struct DlqLimit {
     config: DlqLimitConfig,
-    /// The last records, and whether they failed for good.
+    /// The last records: `true` for a dead letter.
     window: VecDeque<bool>,
     failed: u32,
     in_row: u32,
@@ -24,7 +24,7 @@ impl DlqLimit {
         }
     }
 
-    /// A record is done, or failed for good. Whether that is too much.
+    /// Counts a record that is done, or failed for good. Returns whether the limit is exceeded.
     pub fn record(&mut self, failed: bool) -> bool {
         self.window.push_back(failed);
         self.failed += u32::from(failed);
@@ -37,7 +37,7 @@ impl DlqLimit {
         failed && (self.in_row >= self.config.consecutive || full && share)
     }
 
-    /// Somebody has looked: the counting begins anew.
+    /// Restarts the counting after an operator has restarted the partition.
     pub fn reset(&mut self) {
         *self = Self::new(self.config);
     }

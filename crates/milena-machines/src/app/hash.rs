@@ -1,9 +1,9 @@
-//! A hash of bytes.
+//! A hash function of bytes.
 
 const MULTIPLIER: u64 = 0x9fb2_1c65_1e98_df25;
 
-/// Mixes by multiplying to 128 bits and folding them. With a seed that nobody knows, nobody can make keys that meet in a
-/// table; with a fixed one it is a checksum. Commits carry that, so what this gives may never change.
+/// Mixes by multiplying to 128 bits and folding them. With a secret seed, no client can craft keys that collide in a table;
+/// with a fixed one it is a checksum. Commits have that checksum, so the result must never change.
 pub(super) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     // Odd, and with bits in both halves.
     let key = fold(seed ^ 0x2d35_8dcc_aa6c_78a5, MULTIPLIER) | 1 << 63 | 1;
@@ -28,7 +28,7 @@ fn fold(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Commits of older versions carry it.
+    /// Commits of older versions have it.
     #[test]
     fn the_checksum_of_a_text_is_the_same_for_ever() {
         assert_eq!(hash(0, b"milena"), 5_459_564_849_869_950_743);

@@ -1,29 +1,29 @@
 //! Ids of the scheduler and its driver, and indexes of its slabs.
 
-/// A handler: its place in [`SchedulerConfig::handlers`](super::SchedulerConfig::handlers).
+/// A handler: its index in [`SchedulerConfig::handlers`](super::SchedulerConfig::handlers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(pub u16);
 
-/// A circuit breaker: its place in [`SchedulerConfig::breakers`](super::SchedulerConfig::breakers).
+/// A circuit breaker: its index in [`SchedulerConfig::breakers`](super::SchedulerConfig::breakers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BreakerId(pub u16);
 
-/// A bulkhead: its place in [`SchedulerConfig::bulkheads`](super::SchedulerConfig::bulkheads).
+/// A bulkhead: its index in [`SchedulerConfig::bulkheads`](super::SchedulerConfig::bulkheads).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BulkheadId(pub u16);
 
-/// The consumer that a partition comes from. What is committed together has the same one.
+/// The consumer of a partition. Partitions of one source are committed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SourceId(pub u16);
 
-/// One assignment of a partition. Once that is over it names nothing, and calls with it do nothing.
+/// One assignment of a partition. When that is over the id is stale, and calls with it do nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId {
     pub(crate) index: PartitionIndex,
     pub(crate) epoch: u32,
 }
 
-/// One delivery of a record. Once it is done, revoked or lost it names nothing, and calls with it do nothing.
+/// One delivery of a record. When it is done, revoked or lost the id is stale, and calls with it do nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId {
     pub(crate) index: RecordIndex,
@@ -78,23 +78,23 @@ indexes! {
     QueueIndex
 }
 
-/// What a record is ordered by. It may stand for a run: records that follow each other without a gap.
+/// The payload of a record, with the key that it is ordered by; or of a run: records with consecutive offsets.
 pub trait Keyed: Sized {
-    /// Equal bytes of one partition are handled in order, if the handler keeps the order of keys.
+    /// Records of a partition with equal keys are handled in order, if the handler has [`Order::Key`](super::Order::Key).
     fn key(&self) -> Option<&[u8]>;
 
-    /// How many records it stands for.
+    /// The number of records.
     fn records(&self) -> u32 {
         1
     }
 
-    /// The key of one of them.
-    fn key_at(&self, place: u32) -> Option<&[u8]> {
-        let _ = place;
+    /// The key of the record at an index of the run.
+    fn key_at(&self, index: u32) -> Option<&[u8]> {
+        let _ = index;
         self.key()
     }
 
-    /// Keeps the first `count` records and gives the others. It is asked only of what stands for more.
+    /// Keeps the first `count` records and returns the others. It is called only for runs with more.
     fn split(&mut self, count: u32) -> Option<Self> {
         let _ = count;
         None

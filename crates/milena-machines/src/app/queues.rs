@@ -1,12 +1,13 @@
-//! Which record may be handed out next, so that order is kept and no partition waits for another.
+//! Queues: decide which record may be handed out next, so that order is kept and no partition waits for another.
 //!
 //! Records that must come one after the other share a queue: those of a partition, or those of a key of a partition. Each
 //! key has a queue of its own as long as it has records, so that no key waits for another. A queue is ready when none of
-//! its records is out; the ready queues of a partition wait in line, and the partitions of a handler take turns.
+//! its records is out (in a handler or being published); a partition has a list of its ready queues, and the partitions of
+//! a handler take turns.
 //!
-//! Records without order go through a queue of which any number may be out.
+//! Records without order share a queue of which any number may be out.
 //!
-//! Runs of records can wait as a whole, without a look at their keys: see `runs`.
+//! Runs wait outside the queues of keys: see `runs`.
 
 mod entry;
 mod keys;
@@ -16,6 +17,8 @@ mod sent;
 mod slab;
 
 use std::collections::VecDeque;
+
+use milena_invariant::invariant;
 
 pub(crate) use entry::{Entry, History, Passing, State};
 pub(crate) use slab::Slab;
@@ -35,44 +38,44 @@ pub(crate) struct Queues<T> {
     queues: Slab<QueueIndex, Queue>,
     keys: KeyTable,
     partitions: Slab<PartitionIndex, PartitionQueues>,
-    /// For each handler the partitions that have something ready, in the order of their turns.
+    /// For each handler, the partitions with a ready queue or run, in the order of their turns.
     turns: Vec<VecDeque<PartitionIndex>>,
     parked: Parked,
     counts: Counts,
 }
 
-/// How many records are where.
+/// The number of records by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) in_handler: u64,
     pub(crate) publishing: u64,
-    /// Waiting to be tried or published again.
+    /// Waiting to be handled or published again.
     pub(crate) parked: u64,
 }
 
-/// A partition.
+/// The queues of a partition.
 #[derive(Debug, Clone, Copy)]
 struct PartitionQueues {
     handler: HandlerId,
     order: Order,
     null_key: NullKey,
-    /// The queue of all that has no queue of its own.
+    /// The queue of records without a queue of their own.
     main: QueueIndex,
-    /// Runs that wait as a whole, and those that are out as a whole.
+    /// Runs that wait, and runs that are out.
     runs: QueueIndex,
     runs_out: QueueIndex,
-    /// How many records it has that are on their own, in one of the other queues.
+    /// The number of its single records, in the queues other than those of runs.
     singles: u32,
-    /// When a call with something of it ended last.
+    /// The time when a call with its records last ended.
     moved_ms: i64,
-    /// Until then its calls count as slow.
+    /// Its calls count as slow until this time.
     slow_until_ms: i64,
-    /// Its ready queues.
+    /// The list of its ready queues.
     ready_head: QueueIndex,
     ready_tail: QueueIndex,
-    /// Whether it has a turn.
+    /// It is in the list of turns.
     in_turn: bool,
-    /// Nothing of it is handed out.
+    /// None of its records are handed out.
     blocked: bool,
 }
 
@@ -82,9 +85,9 @@ struct Queue {
     kind: Kind,
     head: RecordIndex,
     tail: RecordIndex,
-    /// How many of its records are out.
+    /// The number of its records that are out.
     out: u32,
-    /// The queue of those that are being published and that others have passed; `Index::NONE` if there are none.
+    /// The queue of its records that others have passed while they are published; `Index::NONE` if there are none.
     sent: QueueIndex,
     ready: bool,
     prev_ready: QueueIndex,
@@ -93,11 +96,11 @@ struct Queue {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Any number may be out. It holds those that are not.
+    /// Any number may be out. It has only records that are not.
     Free,
-    /// One after the other. It holds all, also those that are out, in the order of their offsets.
+    /// One record after the other. It has all records by offset, also those that are out.
     Serial,
-    /// So too, and it is gone when it is empty.
+    /// As `Serial`, for one key. It is removed when it is empty.
     Keyed { hash: u64 },
 }
 
@@ -115,7 +118,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Adds a partition in the place of one that was removed, or at the end.
+    /// Adds a partition, in the slot of a removed one or in the next.
     pub(crate) fn add_partition(
         &mut self,
         partition: PartitionIndex,
@@ -145,7 +148,7 @@ impl<T: Keyed> Queues<T> {
         self.partitions.put(partition, found);
     }
 
-    /// Keeps a record. It is not handed out before [`Self::enqueue`].
+    /// Stores a record. It is not handed out before [`Self::enqueue`].
     pub(crate) fn insert(&mut self, partition: PartitionIndex, offset: i64, bytes: u32, payload: T) -> RecordId {
         let index = self.entries.take(Entry::empty);
         let serial = self.entries.get_mut(index).map_or(0, |entry| {
@@ -155,7 +158,7 @@ impl<T: Keyed> Queues<T> {
         RecordId { index, serial }
     }
 
-    /// Lets a record come when it is its turn.
+    /// Appends a record to its queue.
     pub(crate) fn enqueue(&mut self, index: RecordIndex) {
         let Some(queue) = self.queue_for(index) else { return };
         if let Some(entry) = self.entries.get_mut(index) {
@@ -166,8 +169,8 @@ impl<T: Keyed> Queues<T> {
         self.settle(queue);
     }
 
-    /// Hands out up to `max` records of a handler, and of records that must follow each other up to `run_max`. What is out
-    /// as a whole is one number; where records must follow each other one by one, a partition has one such number out.
+    /// Hands out up to `max` records of a handler, and up to `run_max` of records that must follow each other. A run is one
+    /// index; with `run_max` 1, a partition has at most one run out.
     pub(crate) fn take(&mut self, handler: HandlerId, max: usize, run_max: usize, out: &mut Vec<RecordIndex>) {
         let waiting = self.turns.get(usize::from(handler.0)).map_or(0, VecDeque::len);
         let share = (max / waiting.max(1)).max(1);
@@ -197,14 +200,14 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Whether a handler has something ready.
+    /// Whether a handler has a partition with ready records.
     pub(crate) fn has_ready(&self, handler: HandlerId) -> bool {
         let turns = self.turns.get(usize::from(handler.0)).into_iter().flatten();
         let mut queues = turns.filter_map(|partition| self.partitions.get(*partition));
         queues.any(|found| !found.blocked)
     }
 
-    /// A record is done, or of no interest any more.
+    /// Removes a record.
     pub(crate) fn remove(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
@@ -229,7 +232,7 @@ impl<T: Keyed> Queues<T> {
         self.single_gone(partition);
     }
 
-    /// Changes what a record that is out waits for: its handler, or to be published.
+    /// Changes the state of a record that is out.
     pub(crate) fn set_out(&mut self, index: RecordIndex, state: State) {
         if let Some(entry) = self.entries.get_mut(index) {
             let old = std::mem::replace(&mut entry.state, state);
@@ -237,29 +240,29 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// A record that was out is to be handed out again, at once.
+    /// Puts a record that was out back to the front of its queue.
     pub(crate) fn put_back(&mut self, index: RecordIndex) {
         self.come_back(index, State::Waiting);
     }
 
-    /// A record that was out is to be handed out again, but not before `due_ms`. Only its queue waits for it.
+    /// Puts a record that was out back to its queue, not to be handed out before `due_ms`. Only its queue waits for it.
     pub(crate) fn park(&mut self, index: RecordIndex, due_ms: i64) {
         self.come_back(index, State::Parked);
         self.wait_until(index, due_ms);
     }
 
-    /// A record that is out is to be published again, but not before `due_ms`.
+    /// Lets a record that is out wait until `due_ms` to be published again.
     pub(crate) fn park_publish(&mut self, index: RecordIndex, due_ms: i64) {
         self.set_out(index, State::Unpublished);
         self.wait_until(index, due_ms);
     }
 
-    /// When the first that is parked is due.
+    /// The time when the first parked record is due.
     pub(crate) fn next_due(&self) -> Option<i64> {
         self.parked.next_due()
     }
 
-    /// Lets the next of those that are due go on, and says which it was.
+    /// Unparks the next record that is due, and returns it.
     pub(crate) fn pop_due(&mut self, now_ms: i64) -> Option<RecordIndex> {
         loop {
             let (index, serial, due_ms) = self.parked.pop_due(now_ms)?;
@@ -283,7 +286,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// From now on nothing of a partition is handed out, or again.
+    /// Blocks or unblocks a partition.
     pub(crate) fn block(&mut self, partition: PartitionIndex, blocked: bool) {
         if let Some(found) = self.partitions.get_mut(partition) {
             found.blocked = blocked;
@@ -295,7 +298,7 @@ impl<T: Keyed> Queues<T> {
         self.partitions.get(partition).is_some_and(|found| found.blocked)
     }
 
-    /// The records of a partition, by number.
+    /// The records of a partition.
     pub(crate) fn of_partition(&self, partition: PartitionIndex) -> impl Iterator<Item = RecordIndex> {
         self.entries.indexes().filter(move |index| {
             let entry = self.entries.get(*index);
@@ -303,7 +306,7 @@ impl<T: Keyed> Queues<T> {
         })
     }
 
-    /// Forgets a partition whose records were all removed.
+    /// Removes a partition whose records were all removed.
     pub(crate) fn remove_partition(&mut self, partition: PartitionIndex) {
         let Some(found) = self.partitions.get_mut(partition) else {
             return;
@@ -323,15 +326,22 @@ impl<T: Keyed> Queues<T> {
             .retain(|index, serial| entries.get(index).is_some_and(|entry| entry.serial == serial));
     }
 
+    /// The entry of a record. Outside the queues every index is one that was given out, so there always is one.
+    #[inline]
     pub(crate) fn entry(&self, index: RecordIndex) -> Option<&Entry<T>> {
-        self.entries.get(index)
+        let entry = self.entries.get(index);
+        invariant!(entry.is_some(), "every_record_index_has_an_entry");
+        entry
     }
 
+    #[inline]
     pub(crate) fn entry_mut(&mut self, index: RecordIndex) -> Option<&mut Entry<T>> {
-        self.entries.get_mut(index)
+        let entry = self.entries.get_mut(index);
+        invariant!(entry.is_some(), "every_record_index_has_an_entry");
+        entry
     }
 
-    /// The number of a record, if it is still there.
+    /// The entry of a record, unless its id is stale.
     pub(crate) fn find(&self, record: RecordId) -> Option<&Entry<T>> {
         let entry = self.entries.get(record.index)?;
         (entry.serial == record.serial && entry.state != State::Free).then_some(entry)
@@ -341,7 +351,7 @@ impl<T: Keyed> Queues<T> {
         self.counts
     }
 
-    /// How many keys have a queue.
+    /// The number of keys with a queue.
     pub(crate) fn keys(&self) -> usize {
         self.keys.len()
     }
@@ -417,7 +427,7 @@ impl<T: Keyed> Queues<T> {
         taken
     }
 
-    /// Puts a queue in line if it is ready, or forgets it if it is a key's and empty.
+    /// Makes a queue ready if its first record can be handed out, or removes it if it is an empty queue of a key.
     fn settle(&mut self, index: QueueIndex) {
         let Some(queue) = self.queues.get(index).copied() else {
             return;
@@ -442,7 +452,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// A record is gone from its queue.
+    /// Takes a record out of its queue.
     fn leave(&mut self, queue: QueueIndex, index: RecordIndex, state: State) {
         let Some(entry) = self.queues.get_mut(queue) else {
             return;
@@ -463,7 +473,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// The queue that a record belongs in. It counts as one on its own from now on.
+    /// The queue of a record, which counts as a single one from now on.
     fn queue_for(&mut self, index: RecordIndex) -> Option<QueueIndex> {
         let entry = self.entries.get(index)?;
         let partition = entry.partition;
@@ -477,8 +487,8 @@ impl<T: Keyed> Queues<T> {
         })
     }
 
-    /// Keys are told apart by this alone: two that meet, of 2^64, would only wait for each other. `None` if the key does not
-    /// matter.
+    /// The hash that stands for a key: two keys with the same one, of 2^64, would only wait for each other. `None` if the key
+    /// does not matter.
     fn key_hash(&self, partition: PartitionIndex, found: &PartitionQueues, key: Option<&[u8]>) -> Option<u64> {
         if found.order != Order::Key {
             return None;
@@ -601,7 +611,7 @@ impl<T: Keyed> Queues<T> {
         Some(index)
     }
 
-    /// Takes a queue out of line.
+    /// Takes a queue out of the list of ready ones.
     fn unready(&mut self, index: QueueIndex) {
         let Some(queue) = self.queues.get_mut(index).filter(|queue| queue.ready) else {
             return;

@@ -1,48 +1,47 @@
-//! What follows when a record fails.
+//! Retries: decides what follows when a record fails.
 
 use super::{DeadLetterReason, Exhausted, Failure, RetryOrdering, RetryPolicy, StopReason};
 use crate::Random;
 
-/// How often a record was tried, this time counted.
+/// The attempts with a record, including the one that failed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempts {
-    /// In the topic that it is in.
+    /// Attempts in its current topic.
     pub in_place: u32,
     /// The retry topic that it is in, or has come back from.
     pub retry_topic: Option<u8>,
-    /// In the held topic: how many of the delays it has waited for.
+    /// In the held-keys topic: the number of delays that it has waited for.
     pub rounds: Option<u8>,
     pub first_failed_ms: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Once more, in its place.
+    /// The next attempt, in place.
     Again {
         due_ms: i64,
     },
-    /// Into a retry topic.
+    /// To a retry topic.
     RetryTopic {
         index: u8,
         due_ms: i64,
     },
-    /// Into the held topic, so that its key stays in order.
+    /// To the held-keys topic, so that its key stays in order.
     Hold {
         due_ms: i64,
     },
-    /// Once more, in the held topic that it is in, after the next of the delays.
+    /// The next attempt in the held-keys topic, after the next delay.
     Round {
         due_ms: i64,
     },
     DeadLetter(DeadLetterReason),
-    /// It counts as done.
+    /// The record counts as done.
     Skip,
-    /// Its partition stands still.
+    /// Its partition stops.
     Stop(StopReason),
 }
 
-/// Decides about a failure that counts. Failures of a dependency whose breaker is open do not: they are no business of
-/// this.
+/// Decides about a failure that counts as an attempt. Failures of a dependency whose breaker is open do not.
 pub fn decide(policy: &RetryPolicy, tried: Attempts, failure: Failure, now_ms: i64, random: &mut Random) -> Decision {
     match failure {
         Failure::Fatal => return Decision::Stop(StopReason::Fatal),
@@ -72,7 +71,7 @@ pub fn decide(policy: &RetryPolicy, tried: Attempts, failure: Failure, now_ms: i
     }
 }
 
-/// Doubled with each try up to the longest, and spread, so that what failed together does not come back together.
+/// The backoff: doubles with each attempt up to the maximum. The jitter separates records that failed together.
 fn backoff_ms(policy: &RetryPolicy, tries: u32, random: &mut Random) -> i64 {
     let doubled = 1_i64.checked_shl(tries.saturating_sub(1).min(40)).unwrap_or(1);
     let plain = policy.first_ms.max(0).saturating_mul(doubled).min(policy.max_ms.max(0));
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_follow_each_other_and_then_come_the_dead_letters() {
+    fn retry_topics_follow_each_other_and_then_come_the_dead_letters() {
         let policy = policy();
         for (tier, due_ms) in [(0, 301_000), (1, 901_000)] {
             let index = tier + 1;
@@ -142,7 +141,7 @@ mod tests {
         }
         let last = decided(&policy, tried(1, Some(2)), Failure::Retry);
         assert_eq!(last, Decision::DeadLetter(DeadLetterReason::Attempts));
-        // A header may claim any tier.
+        // A header may claim any retry topic.
         let claimed = decided(&policy, tried(1, Some(u8::MAX)), Failure::Retry);
         assert_eq!(claimed, Decision::DeadLetter(DeadLetterReason::Attempts));
     }
@@ -162,7 +161,7 @@ mod tests {
         };
         let moved = decided(&policy, tried(4, None), Failure::Retry);
         assert_eq!(moved, Decision::Hold { due_ms: 61_000 });
-        // What came behind it is tried as often as in its own topic before it waits for the first delay.
+        // Records behind it have as many attempts as in their own topic before they wait for the first delay.
         assert!(matches!(held(3, 0), Decision::Again { .. }));
         assert_eq!(held(4, 0), Decision::Round { due_ms: 61_000 });
         assert_eq!(held(1, 1), Decision::Round { due_ms: 301_000 });

@@ -1,22 +1,22 @@
-//! Reading a retry topic. Its delay is fixed, so what comes first is due first, and the reader waits for the first record
-//! with the partition paused.
+//! Due times and histories of records in retry topics. The delay of a topic is fixed, so its first record is due first,
+//! and the partition is paused until then.
 
 use super::RetryInfo;
 
-/// How far the clock of who wrote a record may be ahead of ours.
+/// The accepted clock skew of the writer of a record.
 const SKEW_MS: i64 = 60_000;
-/// No record was tried more often than this, whatever its header says.
+/// The bound for the attempts in a header.
 const ATTEMPTS_MAX: u32 = 10_000;
 
-/// When a record is due. A header may say what it likes: nobody can make the topic wait for longer than its delay, give or
-/// take what clocks differ by.
+/// The time when a record is due. Any client can write the header, so it cannot make the topic wait longer than its delay
+/// plus the clock skew.
 pub fn due_ms(now_ms: i64, delay_ms: i64, info: Option<RetryInfo>) -> i64 {
     let latest = now_ms.saturating_add(delay_ms.max(0)).saturating_add(SKEW_MS);
     let claimed = info.and_then(|info| info.due_ms);
     claimed.unwrap_or_else(|| now_ms.saturating_add(delay_ms)).min(latest)
 }
 
-/// How often it was tried before, and when it failed first, as far as that can be true.
+/// The number of earlier attempts and the time of the first failure, within bounds.
 pub fn history(now_ms: i64, info: Option<RetryInfo>) -> (u32, Option<i64>) {
     let info = info.unwrap_or_default();
     let first_failed_ms = info.first_failed_ms.map(|at| at.clamp(0, now_ms.max(0)));
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(due_ms(i64::MAX, 5_000, due(Some(i64::MAX))), i64::MAX);
     }
 
-    /// Early would break the promise; late by the delay does not.
+    /// Early would break the promise of the delay; late does not.
     #[test]
     fn a_record_that_does_not_say_waits_for_the_whole_delay() {
         assert_eq!(due_ms(1_000, 5_000, due(None)), 6_000);

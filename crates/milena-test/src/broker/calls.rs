@@ -1,4 +1,4 @@
-//! What a test does with the broker besides its clients.
+//! Direct requests of a test to the broker, without a client.
 
 use std::{
     io::{self, Read, Write},
@@ -21,7 +21,7 @@ use milena_wire::{
 
 use super::{TestBroker, TestRecord, record::encode_batch};
 
-/// No answer of the broker in this process takes so long.
+/// Longer than any response of the broker in this process takes.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 const FRAME_BYTES_MAX: usize = 1 << 30;
 
@@ -30,7 +30,7 @@ const FRAME_BYTES_MAX: usize = 1 << 30;
 pub struct GroupMember {
     pub member_id: String,
     pub client_id: String,
-    /// Of a static member.
+    /// Group instance id of a static member.
     pub instance_id: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl TestBroker {
         );
     }
 
-    /// Gives a topic so many partitions in all.
+    /// Increases the partitions of a topic to this number.
     pub fn create_partitions(&self, topic: &str, partitions: i32) {
         let request = CreatePartitionsRequest {
             topics: vec![create_partitions_request::CreatePartitionsTopic {
@@ -104,7 +104,7 @@ impl TestBroker {
         );
     }
 
-    /// Appends records as one batch. Gives the offset of the first.
+    /// Appends records as one batch. Returns the offset of the first.
     pub fn produce<R: Into<TestRecord>>(
         &self,
         topic: &str,
@@ -115,8 +115,8 @@ impl TestBroker {
         self.produce_batch(topic, partition, encode_batch(BatchOptions::default(), &records))
     }
 
-    /// Appends batches as they are: compressed, transactional, whatever the broker takes. Gives the offset of the first
-    /// record.
+    /// Appends batches unchanged: compressed, transactional, in any form that the broker accepts. Returns the
+    /// offset of the first record.
     pub fn produce_batch(&self, topic: &str, partition: i32, batch: Bytes) -> i64 {
         let data = produce_request::PartitionProduceData {
             index: partition,
@@ -178,8 +178,7 @@ impl TestBroker {
         classic.chain(modern).collect()
     }
 
-    /// Puts a member out of its group, as if nothing had been heard of it for too long. It learns so from the next answer
-    /// it gets.
+    /// Removes a member from its group, as after a session timeout. It learns that from its next response.
     pub fn remove_member(&self, group: &str, member_id: &str) {
         let member = leave_group_request::MemberIdentity {
             member_id: member_id.into(),
@@ -248,7 +247,7 @@ impl TestBroker {
         );
     }
 
-    /// Sends any request, past all faults, and waits for its answer.
+    /// Sends any request, past all faults, and waits for its response.
     pub fn call<R: Request>(&self, request: &R, version: i16) -> R::Response {
         let response = self.try_call(request, version);
         response.unwrap_or_else(|error| panic!("the broker does not response {} version {version}: {error}", R::NAME))

@@ -26,13 +26,13 @@ const SETTINGS: &[(&str, &str)] = &[
     ("group.min.session.timeout.ms", "100"),
 ];
 
-/// A broker that lives as long as this value, with a directory and threads of its own.
+/// A broker that lives as long as this value, with its own directory and threads.
 ///
-/// All calls block for the few milliseconds they take, and none needs a runtime. So it can be used in a plain test and in
-/// an asynchronous one of either flavour, also with time that stands still.
+/// All calls block for the few milliseconds they take, and none needs a runtime. It can therefore be used in plain
+/// tests and in asynchronous ones of either flavour, also with paused time.
 ///
-/// Clients only ever see the proxy in front of it, which is where [`faults`](Self::faults) strike. What this type does
-/// itself goes around it.
+/// Clients connect to the proxy in front of it, where [`faults`](Self::faults) are injected. The methods of this
+/// type bypass it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -83,18 +83,18 @@ impl TestBroker {
         }
     }
 
-    /// What a client needs as `bootstrap.servers`. It stays the same when the broker is started again.
+    /// The value for `bootstrap.servers`. It stays the same after a restart.
     pub fn bootstrap_servers(&self) -> String {
         self.proxy.bootstrap_servers()
     }
 
-    /// What goes wrong between the broker and its clients.
+    /// Faults between the broker and its clients.
     pub fn faults(&self) -> &Faults {
         self.proxy.faults()
     }
 
-    /// Ends the broker as `kill -9` does: connections break, new ones are refused, nothing is closed. What was
-    /// acknowledged is still there when it is [started again](Self::restart).
+    /// Ends the broker as `kill -9` does: connections break, new ones are refused, nothing is closed.
+    /// Acknowledged records are still there after a [restart](Self::restart).
     pub fn kill(&self) {
         self.proxy.close();
         if let Some(process) = self.process().take() {
@@ -122,7 +122,7 @@ impl TestBroker {
         *self.process() = Some(process);
     }
 
-    /// Where it really listens, past the proxy.
+    /// The broker's real address, past the proxy.
     fn address(&self) -> SocketAddr {
         let process = self.process();
         let process = process.as_ref().expect("the broker does not run: restart it first");
@@ -149,7 +149,7 @@ impl fmt::Debug for TestBroker {
     }
 }
 
-/// How a [`TestBroker`] is made.
+/// Builds a [`TestBroker`].
 #[derive(Debug, Clone)]
 pub struct TestBrokerBuilder {
     settings: BTreeMap<String, String>,
@@ -157,19 +157,20 @@ pub struct TestBrokerBuilder {
 }
 
 impl TestBrokerBuilder {
-    /// A setting of the broker under Kafka's name. `milena.durability=memory` keeps records out of files; they are gone
-    /// after a restart then.
+    /// A setting of the broker under Kafka's name. `milena.durability=memory` keeps records out of files; they
+    /// are lost in a restart then.
     #[must_use]
     pub fn set(mut self, key: impl Into<String>, value: impl ToString) -> Self {
         self.settings.insert(key.into(), value.to_string());
         self
     }
 
-    /// Lets clients see a cluster of so many nodes, between which leaders can [move](Faults::move_leader). Behind all of
-    /// them is the same broker, which is node 1; it leads all partitions at first, and coordinates all groups.
+    /// Shows clients a cluster of this number of nodes, between which leaders can [move](Faults::move_leader).
+    /// Behind all of them is the same broker, which is node 1; it leads all partitions at first, and
+    /// coordinates all groups.
     ///
-    /// With more than one node there are no fetch sessions: as with a broker whose cache is full, each fetch names all of
-    /// its partitions.
+    /// With more than one node there are no fetch sessions: as with a broker whose cache is full, each fetch
+    /// names all of its partitions.
     #[must_use]
     pub fn nodes(mut self, nodes: u16) -> Self {
         assert!(nodes > 0, "a cluster has at least one node");

@@ -49,8 +49,8 @@ impl Process {
     }
 }
 
-/// Runs this on a thread of its own: a runtime can be neither used nor dropped inside of another one, and the test may be
-/// inside of one.
+/// Runs a closure on another thread: a runtime can be neither used nor dropped inside another one, and the test may
+/// run in one.
 fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match thread::spawn(work).join() {
         Ok(done) => done,

@@ -22,7 +22,7 @@ impl TestRecord {
         }
     }
 
-    /// A record that deletes what has this key.
+    /// A tombstone: a record without a value.
     pub fn tombstone(key: impl AsRef<[u8]>) -> Self {
         Self::default().key(key)
     }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 
-/// A fault that has not struck by then never will, as far as a test can tell.
+/// A fault that has not struck by then never will.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Counts for one fault.
@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// How often it has struck.
+    /// Number of strikes.
     pub fn struck(&self) -> u64 {
         *self.strikes.count.borrow()
     }
@@ -62,7 +62,7 @@ impl Fault {
         );
     }
 
-    /// Takes it away. What it has done stays done.
+    /// Removes the fault. Its past effects remain.
     pub fn remove(&self) {
         (self.remove)();
     }

@@ -1,4 +1,4 @@
-//! What goes wrong between a broker and its clients.
+//! Fault injection between a broker and its clients.
 
 mod errors;
 mod fault;
@@ -18,8 +18,7 @@ use milena_wire::message::Request;
 
 use crate::proxy::{NetworkFault, State};
 
-/// The faults of a [`TestBroker`](crate::TestBroker). They are added and taken away while clients work; clones are the
-/// same faults.
+/// The faults of a [`TestBroker`](crate::TestBroker). They can be added and removed at any time; clones share them.
 ///
 /// ```
 /// # use milena_test::{ErrorCode, TestBroker, messages::HeartbeatRequest};
@@ -40,14 +39,14 @@ impl Faults {
         Self { state }
     }
 
-    /// A fault of one kind of request. Say which ones ([`nth`](FaultsOn::nth), [`times`](FaultsOn::times), …), then what
-    /// happens to them. Where several fit a request, the oldest strikes. Requests that the broker has already are spared: a
-    /// fetch that waits there for records, for example.
+    /// A fault for one kind of request. First select the requests ([`nth`](FaultsOn::nth),
+    /// [`times`](FaultsOn::times), …), then the effect. If several match a request, the oldest strikes.
+    /// Requests that the broker has already, such as a waiting fetch, are not affected.
     pub fn on<R: Request + 'static>(&self) -> FaultsOn<R> {
         FaultsOn::new(Arc::clone(&self.state))
     }
 
-    /// Takes all faults away. What has moved to another leader stays there.
+    /// Removes all faults. Moved leaders stay where they are.
     pub fn clear(&self) {
         self.state.rules.clear();
         self.state
@@ -60,8 +59,8 @@ impl Faults {
         self.state.change_conditions(|conditions| conditions.cut_before = open);
     }
 
-    /// The clients of now have lost their way to the broker, and nobody tells them: their connections stay open, and
-    /// nothing goes through any more. New connections are well.
+    /// Makes all present connections half open: they stay open, but nothing passes through them any more. New
+    /// connections work.
     pub fn half_open(&self) {
         let open = self.state.connections_made();
         self.state
@@ -73,45 +72,44 @@ impl Faults {
         self.network_fault(NetworkFault::Refuse, "new connections are refused")
     }
 
-    /// Requests are taken and never answered, on new connections too. It strikes once for each of them. A connection that
-    /// has had a request taken in this way stays silent when the fault is gone.
+    /// Requests are accepted and get no response, on new connections too. It strikes once for each of them. A
+    /// connection that has lost a request in this way stays silent when the fault is removed.
     pub fn stall(&self) -> Fault {
         self.network_fault(NetworkFault::Stall, "requests are swallowed")
     }
 
-    /// Nothing goes through, and nothing is lost: all of it goes on when the fault is removed. It strikes once for each
-    /// request and answer that has to wait.
+    /// Nothing passes, and nothing is lost: everything continues when the fault is removed. It strikes once for
+    /// each request and response that has to wait.
     pub fn pause(&self) -> Fault {
         self.network_fault(NetworkFault::Pause, "all must wait")
     }
 
-    /// Answers come in pieces of so many bytes, with a pause after each. It strikes once for each answer.
+    /// Responses arrive in pieces of this number of bytes, with a pause after each. It strikes once for each
+    /// response.
     pub fn drip(&self, bytes: usize, pause: Duration) -> Fault {
         assert!(bytes > 0, "a piece has at least one byte");
         self.network_fault(NetworkFault::Drip { bytes, pause }, "responses arrive in pieces")
     }
 
-    /// How many connections clients have made so far, refused ones included.
+    /// Number of connections that clients have opened so far, refused ones included.
     pub fn connections_made(&self) -> u64 {
         self.state.connections_made()
     }
 
-    /// Lets the next node lead a partition, with a new leader epoch, and gives the id of that node. Who asks the old one
-    /// hears NOT_LEADER_OR_FOLLOWER and, in versions that have a place for it, who leads now. The broker must have been
-    /// started with [more than one node](crate::TestBrokerBuilder::nodes).
+    /// Moves the leadership of a partition to the next node, with a new leader epoch, and returns the id of
+    /// that node. The old one responds with NOT_LEADER_OR_FOLLOWER and, in versions that have the fields, the
+    /// new leader. The broker must have been started with [more than one
+    /// node](crate::TestBrokerBuilder::nodes).
     pub fn move_leader(&self, topic: &str, partition: i32) -> i32 {
         self.state.move_leader(topic, partition)
     }
 
-    fn network_fault(&self, network_fault: NetworkFault, text: &str) -> Fault {
+    fn network_fault(&self, kind: NetworkFault, text: &str) -> Fault {
         let strikes = Strikes::new(text.to_owned());
-        let id = self.state.add_trouble(network_fault, strikes.clone());
+        let id = self.state.add_fault(kind, strikes.clone());
         let state = Arc::clone(&self.state);
-        let remove = move || {
-            state.change_conditions(|conditions| {
-                conditions.network_faults.retain(|network_fault| network_fault.id != id)
-            })
-        };
+        let remove =
+            move || state.change_conditions(|conditions| conditions.network_faults.retain(|fault| fault.id != id));
         Fault::new(strikes, self.state.handle.clone(), Box::new(remove))
     }
 }

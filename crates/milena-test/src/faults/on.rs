@@ -17,8 +17,8 @@ use milena_wire::{
 use super::{Action, Fault, Rule, Strikes, Throttles, errors, rule::Predicate};
 use crate::proxy::State;
 
-/// A fault in the making: first which requests, then what happens to them. Unless told otherwise, every request of the kind
-/// is struck.
+/// Builds a fault: first the selection of requests, then their fate. By default every request of the kind is
+/// struck.
 #[must_use = "a fault is at work when it has been said what happens"]
 pub struct FaultsOn<R> {
     state: Arc<State>,
@@ -65,7 +65,7 @@ impl<R: Request + 'static> FaultsOn<R> {
         self
     }
 
-    /// So many, and then no more.
+    /// Strikes this number of requests, then no more.
     pub fn times(mut self, requests: u64) -> Self {
         self.times = requests;
         self
@@ -81,18 +81,18 @@ impl<R: Request + 'static> FaultsOn<R> {
         self.add("is counted", Action::Count)
     }
 
-    /// The broker's answer comes so much later, and so does what is behind it on its connection.
+    /// Delays the broker's response, and everything behind it on its connection.
     pub fn delay(self, delay: Duration) -> Fault {
         self.add("gets a late response", Action::Delay(delay))
     }
 
-    /// The broker never sees the request. The connection stays open, and nothing more goes through it.
+    /// The broker never gets the request. The connection stays open, but nothing passes through it any more.
     pub fn drop_request(self) -> Fault {
         self.add("gets lost", Action::DropRequest)
     }
 
-    /// The broker does what it was asked, but its answer is lost. The connection stays open, and nothing more goes through
-    /// it.
+    /// The broker handles the request, but its response is lost. The connection stays open, but nothing passes
+    /// through it any more.
     pub fn drop_response(self) -> Fault {
         self.add("gets no response, although it is handled", Action::DropResponse)
     }
@@ -102,13 +102,13 @@ impl<R: Request + 'static> FaultsOn<R> {
         self.add("ends its connection before the broker sees it", Action::CloseBefore)
     }
 
-    /// The broker does what it was asked, and the connection ends without an answer.
+    /// The broker handles the request, and the connection is closed without a response.
     pub fn close_after(self) -> Fault {
         self.add("closes its connection after it is handled", Action::CloseAfter)
     }
 
-    /// The answer is made by this instead of the broker, which never sees the request. Beside the request it is given the
-    /// version in which the answer will be written.
+    /// `make` creates the response in place of the broker, which never gets the request. Its second argument is
+    /// the version of the response.
     pub fn respond(self, make: impl FnMut(&R, i16) -> R::Response + Send + 'static) -> Fault {
         let make = Mutex::new(make);
         let make = move |request: &RequestFrame| {
@@ -118,7 +118,7 @@ impl<R: Request + 'static> FaultsOn<R> {
         self.add("gets a response of the test", Action::Respond(Box::new(make)))
     }
 
-    /// The broker's own answer, changed.
+    /// Changes the broker's own response.
     ///
     /// ```
     /// # use milena_test::{ErrorCode, TestBroker, messages::MetadataRequest};
@@ -152,7 +152,7 @@ impl<R: Request + 'static> FaultsOn<R> {
         self.add(&text, Action::Respond(Box::new(make)))
     }
 
-    /// The answer asks the client to be quiet for so long.
+    /// Sets the throttle time of the response.
     pub fn throttle(self, millis: i32) -> Fault
     where
         R::Response: Throttles,
@@ -198,7 +198,7 @@ impl<R> fmt::Debug for FaultsOn<R> {
     }
 }
 
-/// What a client asks.
+/// The body of a request.
 fn body<R: Request>(request: &RequestFrame) -> R {
     request
         .body()

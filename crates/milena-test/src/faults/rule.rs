@@ -1,4 +1,4 @@
-//! Which requests a fault strikes, and what it does to them.
+//! Rules: the requests that a fault strikes, and its effect on them.
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ pub(crate) enum Action {
     CloseAfter,
     /// The broker never sees the request.
     Respond(MakeResponse),
-    /// The broker has answered.
+    /// After the response of the broker.
     Change(Change),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Rule {
     pub(crate) predicate: Option<Predicate>,
     /// Requests that fit and are spared first.
     pub(crate) skip: u64,
-    /// How many it is for after that.
+    /// Number of strikes after that.
     pub(crate) times: u64,
     pub(crate) action: Action,
     pub(crate) strikes: Strikes,
@@ -70,7 +70,7 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 struct Standing {
     rule: Arc<Rule>,
-    /// Requests it has met.
+    /// Matching requests so far.
     met: u64,
 }
 

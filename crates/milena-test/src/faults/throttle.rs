@@ -1,8 +1,8 @@
-//! Answers that can ask a client to be quiet.
+//! Responses with a throttle time.
 
 use milena_wire::{message::Response, messages::*};
 
-/// An answer with a throttle time.
+/// A response with a throttle time.
 pub trait Throttles: Response {
     fn set_throttle_time_ms(&mut self, millis: i32);
 }

@@ -1,4 +1,4 @@
-//! An application under test, with a broker and a time of its own.
+//! An application under test, with its own broker and clock.
 
 use std::{fmt, time::Duration};
 
@@ -13,12 +13,12 @@ use tokio::sync::Mutex;
 
 use crate::{TestBroker, TestRecord};
 
-/// Longer than anything takes, and shorter than anybody wants to wait for a test that hangs.
+/// Longer than any operation takes; limits a test that hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Runs an application, the same that runs in production, on a broker in the test. Its time stands still until
+/// Runs an application, the same that runs in production, on a broker in the test. Its clock stands still until
 /// [`advance`](Self::advance) moves it: five minutes of waiting for a retry topic take no time.
 ///
 /// ```
@@ -51,7 +51,7 @@ pub struct TestKit {
     clock: Clock,
     app: App,
     producer: Producer,
-    /// Asks the broker.
+    /// For queries to the broker.
     reader: Mutex<Consumer>,
     instances: Vec<Running>,
 }
@@ -130,7 +130,7 @@ impl TestKit {
     /// published or time moves.
     pub async fn settled(&self) {
         let settling = async {
-            // What is found once may be between two steps; found twice, it is so.
+            // Seen once, it may be between two steps; seen twice, it is stable.
             let mut before = None;
             loop {
                 let now = self.settled_now().await;
@@ -150,7 +150,7 @@ impl TestKit {
         }
     }
 
-    /// Where everything stands if nothing is under way.
+    /// All positions, if nothing is in progress.
     async fn settled_now(&self) -> Option<Vec<(TopicPartition, i64, i64)>> {
         let status = self.status();
         if !status.is_idle() || !self.clock.is_quiet() {
@@ -191,7 +191,7 @@ impl TestKit {
         ends.into_iter().collect()
     }
 
-    /// Moves time on. Whatever is due meanwhile happens in its order, and the application settles after each step.
+    /// Advances the clock. Timers that are due meanwhile fire in order, and the application settles after each.
     pub async fn advance(&self, time: Duration) {
         let time_ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         let until_ms = self.clock.now_ms().saturating_add(time_ms);
@@ -234,14 +234,14 @@ impl TestKit {
         records
     }
 
-    /// Looks how many dead letters a topic has; gives them.
+    /// Asserts the number of dead letters of a topic; returns them.
     pub async fn assert_dlq(&self, topic: &str, count: usize) -> Vec<ConsumerRecord> {
         let dead = self.records(&format!("{topic}.dlq")).await;
         assert_eq!(dead.len(), count, "dead letters of {topic}: {dead:?}");
         dead
     }
 
-    /// Ends all instances as a crash would, with nothing committed that was not, and starts one anew.
+    /// Ends all instances as in a crash, without further commits, and starts one again.
     pub async fn crash(&mut self) {
         self.instances.drain(..).for_each(Running::kill);
         self.add_instance().await;
@@ -258,7 +258,7 @@ impl TestKit {
     pub async fn rebalance(&mut self) {
         self.settled().await;
         self.add_instance().await;
-        // With fewer partitions than instances one has none.
+        // With fewer partitions than instances, one has none.
         if self.status().partitions.len() > 1 {
             self.wait_for_shares().await;
         }
@@ -280,7 +280,7 @@ impl TestKit {
         shared.unwrap_or_else(|_| panic!("an instance got no partition within {TIMEOUT:?}"));
     }
 
-    /// Ends all instances in peace, and gives the broker back.
+    /// Stops all instances gracefully, and returns the broker.
     pub async fn stop(mut self) -> TestBroker {
         for running in self.instances.drain(..) {
             let stopped = running.stop().await;

@@ -28,7 +28,7 @@ impl<L: RebalanceListener<Parts>> AnyListener for L {
     }
 }
 
-/// For those who do not care.
+/// The listener of a consumer without one.
 pub(super) struct NoListener;
 
 impl RebalanceListener<Parts> for NoListener {}

@@ -27,7 +27,7 @@ use milena_client::{
 use listener::{AnyListener, NoListener};
 use state::{Event, State, Step, Subscription};
 
-/// A consumer that reads what a test has written down for it: its [`MockScript`]. For unit tests of code that takes any
+/// A consumer that returns the records of its [`MockScript`]. For unit tests of code that takes any
 /// [`ConsumerApi`].
 ///
 /// Positions, seeks, pauses and resets are decided by the same machine as in the real consumer, so they are the same.
@@ -69,8 +69,8 @@ pub struct MockConsumer {
 }
 
 impl MockConsumer {
-    /// A consumer with the same configuration as the real one. `group.id`, `auto.offset.reset`, `max.poll.records` and
-    /// what is said of automatic commits count.
+    /// A consumer with the same configuration as the real one. Only `group.id`, `auto.offset.reset`,
+    /// `max.poll.records` and the settings of automatic commits have an effect.
     pub fn new<C>(config: C) -> Result<Self, ConfigErrors>
     where
         C: TryInto<ConsumerConfig>,
@@ -85,7 +85,7 @@ impl MockConsumer {
         })
     }
 
-    /// What the test decides, and can look at. It can be used while the consumer is somebody else's.
+    /// The script of the test. It can be used while other code owns the consumer.
     pub fn script(&self) -> MockScript {
         self.parts.script.clone()
     }
@@ -94,7 +94,7 @@ impl MockConsumer {
         with(&mut self.parts.script.state())
     }
 
-    /// What must be heard before anything else; it is over only when it has been heard.
+    /// Calls the listener for pending events; an event is done only when its callback has returned.
     async fn run_events(&mut self) -> Result<(), PollError> {
         let mut outcome = Ok(());
         while let Some(event) = self.state(|state| state.events.front().cloned()) {
@@ -121,7 +121,7 @@ impl MockConsumer {
         }
     }
 
-    /// What the script has for this poll; says whether there is more to do in it.
+    /// Takes the next step of the script for this poll; returns whether there is more to do.
     fn take_step(&mut self) -> Result<bool, PollError> {
         match self.state(|state| state.steps.pop_front()) {
             None => Ok(true),
@@ -161,7 +161,7 @@ impl ConsumerApi for MockConsumer {
         self.subscribe_with(topics, NoListener)
     }
 
-    /// Which partitions that means is for [`MockScript::rebalance`] to say.
+    /// [`MockScript::rebalance`] assigns the partitions.
     fn subscribe_with<T: Into<String>>(
         &mut self,
         topics: impl IntoIterator<Item = T>,
@@ -177,7 +177,7 @@ impl ConsumerApi for MockConsumer {
         self.subscribe_pattern_with(pattern, NoListener)
     }
 
-    /// Whole names match, as with the real one. Which partitions that means is for [`MockScript::rebalance`] to say.
+    /// Whole names match, as with the real consumer. [`MockScript::rebalance`] assigns the partitions.
     fn subscribe_pattern_with(
         &mut self,
         pattern: &str,
@@ -233,7 +233,7 @@ impl ConsumerApi for MockConsumer {
                 }
             }
             self.state(|state| state.now += timeout);
-            // Whoever polls in a loop lets others have their turn.
+            // A polling loop must let other tasks run.
             tokio::task::yield_now().await;
             return Ok(ConsumerRecords::default());
         }

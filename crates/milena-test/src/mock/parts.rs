@@ -1,4 +1,4 @@
-//! What the application and its listeners can do alike with a mock.
+//! Operations that the application and its listeners share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -133,7 +133,7 @@ impl RebalanceApi for MockRebalanceConsumer {
     fn commit_offsets_async(&mut self, offsets: Offsets) -> Result<CommitFuture, CommitError> {
         self.note(Call::CommitAsync(offsets.clone()));
         match self.script.state().commit(offsets) {
-            // What the real one refuses at once.
+            // Errors that the real consumer returns at once.
             Err(error @ (CommitError::NoGroup | CommitError::NegativeOffset { .. })) => Err(error),
             result => Ok(CommitFuture::ready(result)),
         }

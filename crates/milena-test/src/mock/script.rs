@@ -1,4 +1,4 @@
-//! What a test decides about its mock, and what it can look at.
+//! The script of a mock: scheduled events and recorded results.
 
 use std::{
     collections::BTreeSet,
@@ -31,10 +31,10 @@ pub enum Call {
     Close,
 }
 
-/// The other side of a [`MockConsumer`](super::MockConsumer): records, rebalances and errors that it will meet, and what it
-/// has done. Clones are the same script.
+/// The other side of a [`MockConsumer`](super::MockConsumer): the records, rebalances and errors that it will see,
+/// and its results. Clones share the same script.
 ///
-/// What is scheduled happens inside of `poll`, one thing in each, in the order in which it was scheduled. A rebalance and a
+/// Scheduled steps happen inside `poll`, one in each, in the order in which they were scheduled. A rebalance and a
 /// task are followed by records in the same `poll`.
 #[derive(Clone)]
 pub struct MockScript {
@@ -74,8 +74,8 @@ impl MockScript {
         }
     }
 
-    /// Puts records at the end of a partition, assigned or not. Those without a timestamp get that of the script's clock,
-    /// which begins at zero.
+    /// Appends records to a partition, assigned or not. Those without a timestamp get that of the script's
+    /// clock, which begins at zero.
     pub fn add_records<R: Into<TestRecord>>(&self, partition: &TopicPartition, records: impl IntoIterator<Item = R>) {
         self.change(|state| {
             for record in records {
@@ -85,22 +85,24 @@ impl MockScript {
         });
     }
 
-    /// Puts a record at an offset at or behind the end. What is skipped looks like records that compaction has removed.
+    /// Appends a record at an offset at or after the end. The gap looks like records that compaction has
+    /// removed.
     pub fn add_record_at(&self, partition: &TopicPartition, offset: i64, record: impl Into<TestRecord>) {
         self.change(|state| add_record(state, partition, offset, record.into()));
     }
 
-    /// Where a partition begins: what is before is gone, as by retention.
+    /// Sets the beginning of a partition: earlier records are removed, as by retention.
     pub fn set_beginning_offset(&self, partition: &TopicPartition, offset: i64) {
         self.change(|state| state.logs.entry(partition.clone()).or_default().set_beginning(offset));
     }
 
-    /// Where a partition ends: what is behind is cut off; what lies between is as if compaction had removed it.
+    /// Sets the end of a partition: later records are cut off; a gap looks as if compaction had removed its
+    /// records.
     pub fn set_end_offset(&self, partition: &TopicPartition, offset: i64) {
         self.change(|state| state.logs.entry(partition.clone()).or_default().set_end(offset));
     }
 
-    /// Sets what the group has committed.
+    /// Sets the committed offset of the group.
     pub fn set_committed(&self, partition: &TopicPartition, offset: i64) {
         let committed = OffsetAndMetadata {
             offset,
@@ -110,8 +112,8 @@ impl MockScript {
         self.change(|state| state.committed.insert(partition.clone(), committed));
     }
 
-    /// Schedules a rebalance after which the consumer has exactly these partitions. What it keeps is not touched: first the
-    /// listener hears what is revoked, then what is assigned.
+    /// Schedules a rebalance after which the consumer has exactly these partitions. Kept partitions are not
+    /// touched: the listener is called for the revoked ones first, then for the assigned ones.
     pub fn rebalance(&self, partitions: impl IntoIterator<Item = TopicPartition>) {
         self.schedule(Step::Rebalance {
             target: partitions.into_iter().collect(),
@@ -119,7 +121,7 @@ impl MockScript {
         });
     }
 
-    /// The same as the older assignors do it: all is revoked first, and what stays is assigned anew.
+    /// The same with the eager protocol: all partitions are revoked first, and the kept ones assigned again.
     pub fn rebalance_eagerly(&self, partitions: impl IntoIterator<Item = TopicPartition>) {
         self.schedule(Step::Rebalance {
             target: partitions.into_iter().collect(),
@@ -127,7 +129,7 @@ impl MockScript {
         });
     }
 
-    /// Schedules the loss of all partitions, as when the group has gone on without the consumer.
+    /// Schedules the loss of all partitions, as when the group has removed the consumer.
     pub fn lose_partitions(&self) {
         self.schedule(Step::Lose);
     }
@@ -137,12 +139,12 @@ impl MockScript {
         self.schedule(Step::Fail(error));
     }
 
-    /// Schedules a `poll` without records, whatever is there.
+    /// Schedules a `poll` without records, even if there are some.
     pub fn poll_nothing(&self) {
         self.schedule(Step::Nothing);
     }
 
-    /// Schedules whatever this does.
+    /// Schedules a function.
     pub fn run_in_poll(&self, task: impl FnOnce(&Self) + Send + 'static) {
         self.schedule(Step::Run(Box::new(task)));
     }
@@ -151,7 +153,8 @@ impl MockScript {
         self.change(|state| state.steps.push_back(step));
     }
 
-    /// Lets the next commit that has not failed yet fail, for all of its partitions, automatic ones included.
+    /// Makes the next commit fail, for all of its partitions, automatic ones included. Repeated calls apply to
+    /// successive commits.
     pub fn fail_commit(&self, error: OffsetError) {
         self.change(|state| state.commit_failures.push_back(error));
     }
@@ -162,18 +165,18 @@ impl MockScript {
         self.change(|state| state.waits = true);
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, duration: Duration) {
         self.change(|state| state.now += duration);
     }
 
-    /// How late it is, counted from when the consumer was made. Nothing but polls without records and
-    /// [`advance`](Self::advance) take time.
+    /// The time since the creation of the consumer. Only polls without records and [`advance`](Self::advance)
+    /// take time.
     pub fn now(&self) -> Duration {
         self.state().now
     }
 
-    /// What has been committed for a partition.
+    /// The committed offset of a partition.
     pub fn committed(&self, partition: &TopicPartition) -> Option<i64> {
         self.state().committed.get(partition).map(|committed| committed.offset)
     }

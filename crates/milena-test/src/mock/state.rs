@@ -1,4 +1,4 @@
-//! What a mock and its script share.
+//! State shared by a mock and its script.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -21,7 +21,7 @@ use super::{
     log::{EPOCH, Log},
 };
 
-/// Where all partitions of a mock are.
+/// The node that leads all partitions of a mock.
 const NODE: i32 = 1;
 
 pub(super) struct State {
@@ -32,13 +32,13 @@ pub(super) struct State {
     pub(super) committed: Offsets,
     pub(super) commit_failures: VecDeque<OffsetError>,
     pub(super) steps: VecDeque<Step>,
-    /// What the listener must hear.
+    /// Pending calls of the listener.
     pub(super) events: VecDeque<Event>,
     pub(super) calls: Vec<Call>,
     /// Since the consumer was made.
     pub(super) now: Duration,
     commit_due: Duration,
-    /// Whose records come first.
+    /// Index of the partition whose records come first.
     turn: usize,
     /// A poll without records waits for some.
     pub(super) waits: bool,
@@ -74,7 +74,7 @@ impl fmt::Display for Subscription {
     }
 }
 
-/// What the script has for one poll.
+/// One step of the script.
 pub(super) enum Step {
     Rebalance {
         target: BTreeSet<TopicPartition>,
@@ -193,7 +193,7 @@ impl State {
         Ok(())
     }
 
-    /// What a poll begins with.
+    /// Checks at the start of a poll.
     pub(super) fn begin_poll(&mut self) -> Result<(), PollError> {
         if matches!(self.subscription, Subscription::None) {
             return Err(PollError::NotSubscribed);
@@ -211,7 +211,7 @@ impl State {
         self.commit_due = self.now + Duration::from_millis(interval_ms);
     }
 
-    /// The group has decided who has what.
+    /// Applies a new assignment of the group.
     pub(super) fn rebalance(&mut self, target: BTreeSet<TopicPartition>, eagerly: bool) {
         if matches!(self.subscription, Subscription::None | Subscription::Manual) {
             panic!("there is nothing to rebalance: the consumer has not subscribed to topics");
@@ -237,7 +237,7 @@ impl State {
         self.events.push_back(Event::Assigned { added, all: target });
     }
 
-    /// The group has gone on without us.
+    /// Loses all partitions.
     pub(super) fn lose(&mut self) {
         let gone: Vec<TopicPartition> = self.positions.assignment().cloned().collect();
         if !gone.is_empty() {
@@ -280,7 +280,7 @@ impl State {
         }
     }
 
-    /// Finds out where partitions begin that have no place yet.
+    /// Resets the positions of partitions without one.
     pub(super) fn settle(&mut self) {
         let now_ms = self.now_ms();
         for (partition, epoch) in self.positions.poll_committed(now_ms) {
@@ -382,7 +382,7 @@ impl State {
         self.positions.handle_delivered(partition, *epoch, next);
     }
 
-    /// What has been handed out.
+    /// Offsets after the records that were returned.
     pub(super) fn consumed(&self, of: Option<&[TopicPartition]>) -> Offsets {
         let consumed = self.positions.consumed();
         let wanted = consumed.filter(|(partition, _)| of.is_none_or(|of| of.contains(partition)));
@@ -397,7 +397,7 @@ impl State {
         offsets.collect()
     }
 
-    /// Commits what has been handed out, if that happens without being asked for.
+    /// Commits the consumed offsets, if automatic commits are enabled.
     pub(super) fn commit_automatically(&mut self, of: Option<&[TopicPartition]>) -> Result<(), CommitError> {
         let offsets = self.consumed(of);
         if self.config.group_id.is_none() || !self.config.enable_auto_commit || offsets.is_empty() {

@@ -25,7 +25,7 @@ use super::{
 use crate::faults::{Action, Rule};
 
 /// Serves a client until it goes, the broker goes, or a fault ends the connection.
-pub(super) async fn run(client: TcpStream, upstream: SocketAddr, state: Arc<State>, (node, number): (usize, u64)) {
+pub(super) async fn run(client: TcpStream, upstream: SocketAddr, state: Arc<State>, node: usize, number: u64) {
     let Ok(broker) = TcpStream::connect(upstream).await else {
         return;
     };
@@ -69,11 +69,11 @@ enum End {
     Closed,
 }
 
-/// What comes next on the way to the client.
+/// The next response to the client.
 enum PendingResponse {
-    /// An answer of the broker.
+    /// A response of the broker.
     Broker(Box<PendingRequest>),
-    /// An answer that has been made here.
+    /// A response that was created here.
     Own(Bytes),
     /// Nothing, and nothing more behind it.
     Never,
@@ -124,7 +124,7 @@ impl Link {
                 Some(PendingResponse::Broker(request_state)) => request_state.drops_response(),
                 _ => false,
             };
-            // Before the broker can answer.
+            // Before the broker can respond.
             if let Some(pending) = pending {
                 let _ = pending_out.send(pending);
             }
@@ -139,7 +139,7 @@ impl Link {
 
     fn decide(&self, frame: Bytes) -> Decision {
         let Ok(request) = RequestFrame::parse(frame.slice(frame::LENGTH_SIZE..)) else {
-            // The broker knows what to say.
+            // The broker responds with an error.
             return Decision::Forward(frame, Some(PendingResponse::Broker(Box::default())));
         };
         let request = self.state.sessions().complete(request);
@@ -181,7 +181,7 @@ impl Link {
     ) {
         loop {
             let next = tokio::select! {
-                // What the broker sends has been asked for, so that is there first.
+                // A pending request is queued before its response arrives, so it is checked first.
                 biased;
                 next = pending.recv() => next,
                 _ = broker.next() => return,
@@ -202,7 +202,7 @@ impl Link {
         }
     }
 
-    /// What the client gets; `None` if that is the end of its connection.
+    /// The response for the client; `None` closes its connection.
     async fn change_response(&self, request_state: &PendingRequest, response: Bytes) -> Option<Bytes> {
         let Some(request) = &request_state.request else {
             return Some(response);
@@ -226,7 +226,7 @@ impl Link {
         Some(response)
     }
 
-    /// A client that is gone does not keep the rest from the broker.
+    /// A client that has disconnected does not prevent the rest from reaching the broker.
     async fn write(&mut self, client: &mut OwnedWriteHalf, response: &Bytes) {
         self.until_it_flows().await;
         let drip = self.state.conditions().strike_drip();

@@ -6,7 +6,7 @@ use tokio::{io::AsyncReadExt, net::tcp::OwnedReadHalf};
 
 const READ_BYTES: usize = 64 << 10;
 
-/// Cuts what comes from a socket into frames.
+/// Splits the bytes of a socket into frames.
 pub(super) struct Frames {
     socket: OwnedReadHalf,
     buffer: BytesMut,
@@ -34,10 +34,10 @@ impl Frames {
         }
     }
 
-    /// Of the frame that has begun.
+    /// Size of the frame that has begun.
     fn size(&self) -> Option<usize> {
         let mut prefix = self.buffer.get(..frame::LENGTH_SIZE)?;
-        // What is not a length ends up in a frame that never does.
+        // An invalid length makes a frame that never ends.
         Some(usize::try_from(prefix.get_i32()).unwrap_or(usize::MAX / 2) + frame::LENGTH_SIZE)
     }
 }

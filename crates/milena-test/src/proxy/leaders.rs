@@ -1,7 +1,7 @@
 //! A cluster of several nodes, as clients see it, in front of one broker.
 //!
-//! Each node has a port. What clients are told of the cluster says so, and a node answers only for the partitions that it
-//! leads; the others are taken out of the request, and answered here.
+//! Each node has a port. Metadata responses are changed accordingly, and a node serves only the partitions that it
+//! leads; the others are removed from the request, and their errors added to the response here.
 
 mod partitions;
 
@@ -26,20 +26,20 @@ pub(super) struct Leaders {
     nodes: Vec<SocketAddr>,
     /// Those that are not led as at the beginning.
     moved: BTreeMap<(ByteString, i32), Lead>,
-    /// What the broker has told of topics.
+    /// Topic names from the broker's metadata.
     names: BTreeMap<Uuid, ByteString>,
     epochs: BTreeMap<(ByteString, i32), i32>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Lead {
-    /// The place of the node among all.
+    /// Index of the node.
     node: usize,
-    /// How often it has moved: so much more than the broker's epoch is that of the leader.
+    /// Number of moves: the leader's epoch is the broker's epoch plus this.
     moves: i32,
 }
 
-/// What a node was asked about and does not answer as the broker would.
+/// Partitions of a request that the node does not lead.
 #[derive(Debug, Default)]
 pub(super) struct RejectedPartitions {
     partitions: Vec<RejectedPartition>,
@@ -80,7 +80,7 @@ impl Leaders {
         node_id(lead.node)
     }
 
-    /// What the broker gets to see of a request.
+    /// The request for the broker, without the partitions of other nodes.
     pub(super) fn lead_request(
         &self,
         node: usize,
@@ -118,7 +118,7 @@ impl Leaders {
         Some((encoded.into_bytes(), rejected))
     }
 
-    /// What the client gets to see of an answer.
+    /// The response for the client.
     pub(super) fn lead_response(
         &mut self,
         request: &RequestFrame,
@@ -194,7 +194,7 @@ impl Leaders {
         response.brokers = brokers.collect();
     }
 
-    /// Remembers the broker's own epoch of a partition, and says who leads it.
+    /// Stores the broker's own epoch of a partition, and returns its leader.
     fn note(&mut self, topic: &ByteString, partition: i32, epoch: i32) -> Lead {
         let key = (topic.clone(), partition);
         self.epochs.insert(key.clone(), epoch);

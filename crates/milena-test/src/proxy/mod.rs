@@ -1,4 +1,4 @@
-//! What stands between the broker and its clients: a port for each node that clients see.
+//! The proxy between the broker and its clients: a port for each node that clients see.
 
 mod connection;
 mod frames;
@@ -18,7 +18,7 @@ use crate::faults::Faults;
 use ports::Port;
 pub(crate) use state::{NetworkFault, State};
 
-/// The proxy, with a thread of its own. It stays when the broker is killed and started again, and so do its ports.
+/// The proxy, with its own thread. It survives restarts of the broker, and so do its ports.
 pub(crate) struct Proxy {
     faults: Faults,
     state: Arc<State>,
@@ -28,7 +28,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Takes the ports. Nobody is served yet: who connects is refused.
+    /// Binds the ports. Connections are refused at first.
     pub(crate) fn start(nodes: u16) -> Self {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -52,7 +52,7 @@ impl Proxy {
         &self.faults
     }
 
-    /// What the broker is told to be its own.
+    /// The address that the broker advertises.
     pub(crate) fn address(&self) -> SocketAddr {
         self.state.leaders().address(0)
     }

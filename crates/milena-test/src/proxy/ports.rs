@@ -15,14 +15,14 @@ use super::{connection, state::State};
 
 const BACKLOG: u32 = 1024;
 
-/// A port that is kept: while it is closed, connections to it are refused, but nobody else can have it.
+/// A reserved port: while it is closed, connections to it are refused, but no other process can bind it.
 pub(super) struct Port {
     address: SocketAddr,
     held: Held,
 }
 
 enum Held {
-    /// Bound, and nobody listens.
+    /// Bound, without a listener.
     Closed(TcpSocket),
     Open(JoinHandle<()>),
     /// Only while it changes.
@@ -93,12 +93,12 @@ async fn serve(listener: TcpListener, state: Arc<State>, node: usize, upstream: 
             Ok((client, _)) => {
                 let number = state.count_connection();
                 if state.conditions().strike_refuse() {
-                    // What is left to send is not waited for: the client sees a reset.
+                    // Closes without sending the rest: the client sees a reset.
                     let _ = client.set_zero_linger();
                     continue;
                 }
                 let state = Arc::clone(&state);
-                connections.spawn(connection::run(client, upstream, state, (node, number)));
+                connections.spawn(connection::run(client, upstream, state, node, number));
             }
             // Out of file descriptors, most likely: others must end first.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,

@@ -1,4 +1,4 @@
-//! Fetch sessions, so that faults see what a fetch is about even if it does not say so again.
+//! Fetch sessions, so that rules see all partitions of an incremental fetch.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// The request with all partitions of its session. Of other kinds it is what it was.
+    /// The request with all partitions of its session. Other requests stay unchanged.
     pub(super) fn complete(&mut self, request: RequestFrame) -> RequestFrame {
         let Some(mut fetch) = fetch(&request).filter(|fetch| fetch.session_epoch > 0) else {
             return request;
@@ -47,7 +47,7 @@ impl Sessions {
         encode(&request, &fetch)
     }
 
-    /// Which session a full fetch has begun.
+    /// Stores the session that a full fetch has begun.
     pub(super) fn note_response(&mut self, request: &RequestFrame, frame_bytes: &bytes::Bytes) {
         let Some(fetch) = fetch(request).filter(|fetch| fetch.session_epoch == 0) else {
             return;

@@ -1,4 +1,4 @@
-//! What all connections of a proxy share.
+//! State shared by all connections of a proxy.
 
 use std::{
     net::SocketAddr,
@@ -26,15 +26,15 @@ pub(crate) struct State {
     sessions: Mutex<Sessions>,
     /// The number of the next connection.
     connections: AtomicU64,
-    network_faults: AtomicU64,
+    fault_ids: AtomicU64,
 }
 
-/// What concerns all connections alike.
+/// Conditions of all connections.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conditions {
     /// Connections with a smaller number have ended.
     pub(crate) cut_before: u64,
-    /// Through connections with a smaller number nothing goes any more.
+    /// Nothing passes through connections with a smaller number.
     pub(crate) frozen_before: u64,
     pub(crate) network_faults: Vec<ActiveFault>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Conditions {
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveFault {
     pub(crate) id: u64,
-    network_fault: NetworkFault,
+    kind: NetworkFault,
     strikes: Strikes,
 }
 
@@ -56,36 +56,36 @@ pub(crate) enum NetworkFault {
 
 impl Conditions {
     pub(crate) fn strike_refuse(&self) -> bool {
-        self.strike(|network_fault| (network_fault == NetworkFault::Refuse).then_some(()))
+        self.strike(|kind| (kind == NetworkFault::Refuse).then_some(()))
             .is_some()
     }
 
     pub(crate) fn strike_stall(&self) -> bool {
-        self.strike(|network_fault| (network_fault == NetworkFault::Stall).then_some(()))
+        self.strike(|kind| (kind == NetworkFault::Stall).then_some(()))
             .is_some()
     }
 
     pub(crate) fn strike_drip(&self) -> Option<(usize, Duration)> {
-        self.strike(|network_fault| match network_fault {
+        self.strike(|kind| match kind {
             NetworkFault::Drip { bytes, pause } => Some((bytes, pause)),
             _ => None,
         })
     }
 
     pub(crate) fn strike_pause(&self) -> bool {
-        self.strike(|network_fault| (network_fault == NetworkFault::Pause).then_some(()))
+        self.strike(|kind| (kind == NetworkFault::Pause).then_some(()))
             .is_some()
     }
 
     pub(crate) fn is_paused(&self) -> bool {
         self.network_faults
             .iter()
-            .any(|active| active.network_fault == NetworkFault::Pause)
+            .any(|active| active.kind == NetworkFault::Pause)
     }
 
     fn strike<T>(&self, wanted: impl Fn(NetworkFault) -> Option<T>) -> Option<T> {
         self.network_faults.iter().find_map(|active| {
-            let found = wanted(active.network_fault)?;
+            let found = wanted(active.kind)?;
             active.strikes.strike();
             Some(found)
         })
@@ -101,7 +101,7 @@ impl State {
             leaders: Mutex::new(Leaders::new(nodes)),
             sessions: Mutex::default(),
             connections: AtomicU64::new(0),
-            network_faults: AtomicU64::new(0),
+            fault_ids: AtomicU64::new(0),
         }
     }
 
@@ -117,13 +117,9 @@ impl State {
         self.conditions.subscribe()
     }
 
-    pub(crate) fn add_trouble(&self, network_fault: NetworkFault, strikes: Strikes) -> u64 {
-        let id = self.network_faults.fetch_add(1, Ordering::Relaxed);
-        let active = ActiveFault {
-            id,
-            network_fault,
-            strikes,
-        };
+    pub(crate) fn add_fault(&self, kind: NetworkFault, strikes: Strikes) -> u64 {
+        let id = self.fault_ids.fetch_add(1, Ordering::Relaxed);
+        let active = ActiveFault { id, kind, strikes };
         self.change_conditions(|conditions| conditions.network_faults.push(active));
         id
     }

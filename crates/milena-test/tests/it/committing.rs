@@ -1,4 +1,4 @@
-//! Commits under faults: they succeed, or say rightly why they did not.
+//! Commits under faults: they succeed, or fail with the right reason.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -140,7 +140,7 @@ async fn who_is_no_member_any_more_cannot_commit() {
             }
             assert_eq!(all, ["lost [0]", "assigned [0]"], "{group}");
         }
-        // What was read is read again, and can be committed now.
+        // The records are read again, and can be committed now.
         if consumer.position(&letters()).await.unwrap().offset == 0 {
             read(&mut consumer, 1).await;
         }

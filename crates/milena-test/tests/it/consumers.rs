@@ -29,7 +29,7 @@ pub(crate) fn letters() -> TopicPartition {
     TopicPartition::new("letters", 0)
 }
 
-/// Has partition 0 of `letters`.
+/// A consumer with partition 0 of `letters` assigned.
 pub(crate) fn reader(config: ConsumerConfigBuilder) -> Consumer {
     let mut consumer = Consumer::new(config).unwrap();
     consumer.assign([letters()]).unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn texts(records: &ConsumerRecords) -> Vec<String> {
     records.iter().map(|record| text(record.value().unwrap())).collect()
 }
 
-/// Polls until there are `count` records. Whatever goes wrong meanwhile is not the application's affair.
+/// Polls until there are `count` records. Faults meanwhile must not be visible to the application.
 pub(crate) async fn read(consumer: &mut Consumer, count: usize) -> Vec<String> {
     let mut values = vec![];
     while values.len() < count {
@@ -60,7 +60,7 @@ pub(crate) async fn poll_until_struck(consumer: &mut Consumer, fault: &Fault, ti
     }
 }
 
-/// What a listener heard.
+/// The calls of a listener.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -119,7 +119,7 @@ pub(crate) fn member_config(broker: &TestBroker, group: &str, protocol: &str) ->
     }
 }
 
-/// A member that is to read `letters`, and what its listener hears.
+/// A member that subscribes to `letters`, and the calls of its listener.
 pub(crate) fn member(config: ConsumerConfigBuilder) -> (Consumer, Heard) {
     let heard = Heard::default();
     let mut consumer = Consumer::new(config).unwrap();

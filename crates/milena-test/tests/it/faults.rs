@@ -222,7 +222,7 @@ fn an_error_of_a_fetch_is_for_all_partitions_of_its_session() {
     let partition = &second.responses[0].partitions[0];
     assert_eq!(partition.error_code, ErrorCode::FencedLeaderEpoch.code());
     assert_eq!((second.session_id, second.error_code), (session, 0));
-    // The session goes on.
+    // The session continues.
     let third = wire.call(&fetch(session, 2), 12);
     assert_eq!((third.session_id, third.error_code), (session, 0));
     broker

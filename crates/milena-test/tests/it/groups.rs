@@ -1,4 +1,4 @@
-//! A member stays in its group, or comes back to it, whatever the coordinator says and wherever it goes.
+//! A member stays in its group, or returns to it, through all errors and moves of the coordinator.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ fn broker() -> TestBroker {
     broker
 }
 
-/// Joins while requests of a kind are answered with errors, one kind of error after the other.
+/// Joins while requests of a kind get errors, one error code after the other.
 async fn joins_all_the_same<R>(broker: &TestBroker, protocol: &str, codes: &[ErrorCode])
 where
     R: Request + 'static,
@@ -95,7 +95,7 @@ async fn who_is_forgotten_between_join_and_sync_joins_anew() {
     assert_ne!(broker.group_members("group")[0].member_id, forgotten);
 }
 
-/// A member that reads, and then is answered with an error to one heartbeat.
+/// A member that reads, and then gets an error for one heartbeat.
 async fn hears<R>(broker: &TestBroker, protocol: &str, code: ErrorCode, expected: &[&str])
 where
     R: Request + 'static,
@@ -191,7 +191,7 @@ async fn lost_answers_of_the_group_are_asked_for_again() {
             .client_id(&case)
             .set("request.timeout.ms", 300);
         let config = match protocol {
-            // How long a join may take, and so a request for one, depends on this too.
+            // The timeout of a JoinGroup request depends on this too.
             "classic" => config.set("max.poll.interval.ms", 500).set("session.timeout.ms", 400),
             _ => config,
         };

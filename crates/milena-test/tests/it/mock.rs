@@ -1,4 +1,4 @@
-//! What a test can do with a mock.
+//! The features of a mock.
 
 use std::{
     collections::BTreeSet,
@@ -61,7 +61,7 @@ impl RebalanceListener<MockRebalanceConsumer> for Notes {
                 .iter()
                 .all(|partition| consumer.assignment().contains(partition))
         );
-        // What is refused here can be awaited without harm.
+        // A refused call can be awaited without harm.
         tokio::task::yield_now().await;
         self.note("revoked", partitions)
     }

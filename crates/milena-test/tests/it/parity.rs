@@ -1,4 +1,4 @@
-//! The mock does what the real consumer does: the same code, with the same expectations, drives both.
+//! The mock behaves like the real consumer: the same code, with the same expectations, drives both.
 
 use std::{
     collections::BTreeMap,
@@ -112,7 +112,7 @@ async fn reads_by_hand<C: ConsumerApi>(mut consumer: C) {
     let error = consumer.position(&other()).await.unwrap_err();
     assert_eq!(error, OffsetsError::NotAssigned(other()));
 
-    // What stays assigned keeps its place.
+    // Partitions that stay assigned keep their position.
     consumer.assign([letters(), other()]).unwrap();
     let mut seen = vec![];
     while seen.len() < 6 {

@@ -1,4 +1,4 @@
-//! Reading goes on whatever happens to connections, brokers and sessions.
+//! Reading continues through faults of connections, brokers and sessions.
 
 use std::time::{Duration, Instant};
 
@@ -186,7 +186,7 @@ async fn what_is_forbidden_is_told_and_may_be_allowed_later() {
     let error = consumer.poll(LONG).await.unwrap_err();
     assert!(matches!(error, PollError::Fetch(_)), "{error:?}");
     fault.remove();
-    // What was sent before may still be answered so.
+    // Earlier requests may still get this response.
     loop {
         match consumer.poll(LONG).await {
             Ok(records) if records.is_empty() => {}

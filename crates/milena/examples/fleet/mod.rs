@@ -103,11 +103,11 @@ impl Fleet {
         lock(&self.assignments).leaving.remove(name);
         let mut consumer = Consumer::new(config)?;
         let (name, assignments) = (name.to_owned(), Arc::clone(&self.assignments));
-        let clerk = AssignmentRecorder {
+        let recorder = AssignmentRecorder {
             name: name.clone(),
             assignments,
         };
-        consumer.subscribe_with(self.topics.clone(), clerk)?;
+        consumer.subscribe_with(self.topics.clone(), recorder)?;
         let (stop, mut stopped) = oneshot::channel();
         let running = tokio::spawn(async move {
             loop {

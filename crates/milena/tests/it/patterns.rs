@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use crate::{back_fill, country_counter, four_groups, invoices, partner_api, poison, readings, slow_reader};
 
 /// Timeout of a wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waiting = async {
@@ -19,8 +19,8 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, waiting).await;
-    waited.unwrap_or_else(|_| panic!("{what} did not happen within {PATIENCE:?}"));
+    let waited = tokio::time::timeout(TIMEOUT, waiting).await;
+    waited.unwrap_or_else(|_| panic!("{what} did not happen within {TIMEOUT:?}"));
 }
 
 fn with_invoices() -> TestBroker {
@@ -138,7 +138,7 @@ async fn a_schema_change_that_spoils_50_000_records_stops_the_partition_and_lose
 
 #[tokio::test]
 async fn a_slow_service_harms_the_others_in_one_group_and_not_in_three() {
-    let run = |one_group| tokio::time::timeout(PATIENCE, slow_reader::run(one_group));
+    let run = |one_group| tokio::time::timeout(TIMEOUT, slow_reader::run(one_group));
     let one = run(true).await.unwrap().unwrap();
     // Each fast service saw a third of the orders, then they shared those of the slow one.
     assert_eq!(one.while_stuck, [100, 100, 0]);

@@ -68,12 +68,9 @@ impl FromText for Field {
         match text.strip_prefix("key")? {
             "" => Some(Self::Key),
             rest => {
-                let place = rest.strip_prefix('[')?.strip_suffix(']')?;
-                let place = place.parse().ok()?;
-                Some(Self::KeyPart {
-                    separator: b':',
-                    index: place,
-                })
+                let index = rest.strip_prefix('[')?.strip_suffix(']')?;
+                let index = index.parse().ok()?;
+                Some(Self::KeyPart { separator: b':', index })
             }
         }
     }

@@ -114,6 +114,6 @@ async fn brokers_and_groups_have_settings_too() {
 async fn a_broker_that_is_not_there_is_named() {
     let broker = TestBroker::start();
     let error = only_error(admin(&broker).describe_configs([ConfigResource::broker(17)]).await);
-    let expected = "broker 17: broker 17 is not in the cluster; describe the cluster to see which are";
+    let expected = "broker 17: broker 17 is not in the cluster; describe the cluster to list its brokers";
     assert_eq!(error.to_string(), expected);
 }

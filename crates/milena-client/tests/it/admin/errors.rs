@@ -20,10 +20,7 @@ async fn what_our_broker_does_not_have_is_said_at_once() {
     let admin = admin(&broker);
     let lacks = |error: AdminError, api: &str| {
         let text = error.to_string();
-        let expected = format!(
-            "the broker at {} does not have {api}; ask one that does",
-            broker.address()
-        );
+        let expected = format!("the broker at {} does not support {api}", broker.address());
         assert!(text.ends_with(&expected), "{text}");
         assert!(matches!(error, AdminError::Unsupported { .. }));
     };

@@ -93,7 +93,7 @@ async fn groups_of_both_protocols_are_listed_and_described() {
     let busy = only_error(admin.delete_groups(["old"]).await);
     assert_eq!(busy.code(), Some(ErrorCode::NonEmptyGroup));
     assert!(
-        busy.to_string().ends_with("; stop its members first, or remove them"),
+        busy.to_string().ends_with("; stop or remove its members first"),
         "{busy}"
     );
     old.close().await.unwrap();

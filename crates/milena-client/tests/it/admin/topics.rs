@@ -46,7 +46,7 @@ async fn topics_are_made_as_they_were_asked_for() {
     let text = again.to_string();
     assert!(text.starts_with("topic letters: TOPIC_ALREADY_EXISTS (36)"), "{text}");
     assert!(
-        text.ends_with("; choose another name, or change the topic that there is"),
+        text.ends_with("; choose another name, or change the existing topic"),
         "{text}"
     );
 }

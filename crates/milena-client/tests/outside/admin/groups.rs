@@ -65,7 +65,7 @@ async fn look_after(bed: &Bed, protocol: &str) -> GroupDescription {
     assert!(
         busy.unwrap_err()
             .to_string()
-            .contains("has 1 member, which would commit over it; stop it first")
+            .contains("has 1 member, which would overwrite the offsets; stop it first")
     );
     let busy = admin.delete_groups([&*group]).await;
     assert_eq!(

@@ -1,15 +1,14 @@
-//! Circuit breakers: a dependency that fails is left alone for a while, and then tried carefully.
+//! Circuit breakers: stop calls to a dependency that fails, and probe it after a while.
 
 use std::collections::VecDeque;
 
 use crate::app::{BreakerAttempts, BreakerConfig, WhenOpen};
 
-/// What a breaker does with calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
     Closed,
     Open,
-    /// A few calls may go through to see whether all is well again.
+    /// A few calls probe whether the dependency has recovered.
     HalfOpen,
 }
 
@@ -25,14 +24,14 @@ pub enum CallResult {
 pub struct Breaker {
     config: BreakerConfig,
     phase: Phase,
-    /// The highest number of a call.
+    /// The highest number of a permitted call.
     last_call: u64,
     /// Calls below this began before the last change.
     first_call: u64,
-    /// The last calls, and whether they failed.
+    /// The last calls: `true` for a failure.
     window: VecDeque<bool>,
     failures: u32,
-    /// How often it opened since it was last closed.
+    /// How often it has opened since it was last closed.
     opened_in_row: u32,
     opened: u64,
     not_permitted: u64,
@@ -68,7 +67,7 @@ impl Breaker {
         }
     }
 
-    /// Whether records do not wait for it, but are turned away.
+    /// Whether it is open and rejects records instead of letting them wait.
     pub fn rejects(&self) -> bool {
         self.state() == BreakerState::Open && self.config.when_open == WhenOpen::DeadLetter
     }
@@ -78,7 +77,7 @@ impl Breaker {
         self.config.attempts == BreakerAttempts::Never
     }
 
-    /// How many calls may begin now.
+    /// The number of calls that may begin now.
     pub fn available(&self) -> u32 {
         match self.phase {
             Phase::Closed => u32::MAX,
@@ -87,8 +86,8 @@ impl Breaker {
         }
     }
 
-    /// Leave for a call, taken at once: two that ask at the same time never get the same one. Later calls have higher
-    /// numbers, from 1 on.
+    /// Permits a call and counts it in one step, so that no permit is given twice. Later calls have higher numbers, from 1
+    /// on.
     pub fn permit(&mut self, call: u64) -> bool {
         if self.available() == 0 {
             self.not_permitted += 1;
@@ -101,12 +100,12 @@ impl Breaker {
         true
     }
 
-    /// Somebody would have called.
+    /// Counts a call that would have been made.
     pub fn note_not_permitted(&mut self) {
         self.not_permitted += 1;
     }
 
-    /// A call that had leave has ended. That counts only if the breaker has not changed since it began.
+    /// Counts the result of a permitted call, if the breaker has not changed since the call began.
     pub fn record(&mut self, now_ms: i64, call: u64, result: CallResult) {
         if call < self.first_call {
             return;
@@ -133,7 +132,7 @@ impl Breaker {
         }
     }
 
-    /// Stands as another one of the same kind does.
+    /// Takes over the state of another breaker with the same configuration.
     pub fn follow(&mut self, other: &Self) {
         let Self {
             config: _,
@@ -146,14 +145,14 @@ impl Breaker {
             opened,
             not_permitted,
         } = other;
-        // The room that is there is used again.
+        // Reuses the allocation.
         self.window.clone_from(window);
         (self.phase, self.failures) = (*phase, *failures);
         (self.last_call, self.first_call) = (*last_call, *first_call);
         (self.opened_in_row, self.opened, self.not_permitted) = (*opened_in_row, *opened, *not_permitted);
     }
 
-    /// When it is tried again.
+    /// The time when it probes its dependency.
     pub fn poll_timeout(&self) -> Option<i64> {
         match self.phase {
             Phase::Open { until_ms } => Some(until_ms),
@@ -167,7 +166,7 @@ impl Breaker {
         }
     }
 
-    /// Of the calls in the window; nothing if there are none.
+    /// Failures in the window in percent; `None` without calls.
     pub fn failure_percent(&self) -> Option<u32> {
         (self.failures * 100).checked_div(self.window.len() as u32)
     }
@@ -295,7 +294,7 @@ mod tests {
         breaker.handle_timeout(1_000);
         let probes = [begin(&mut breaker), begin(&mut breaker)];
         assert!(!breaker.permit(100));
-        // One of them says nothing, so another may try.
+        // One of them has no result, so another may probe.
         breaker.record(1_000, probes[0], CallResult::Unknown);
         assert_eq!(breaker.available(), 1);
         call(&mut breaker, 1_000, CallResult::Success);

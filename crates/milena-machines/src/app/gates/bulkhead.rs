@@ -1,4 +1,4 @@
-//! Permits for what may run at once, so that one slow handler does not take everything.
+//! Bulkheads: permits for concurrent records, so that one slow handler does not take all resources.
 
 #[derive(Debug, Clone)]
 pub struct Bulkhead {

@@ -1,15 +1,15 @@
-//! How much there is, and whether that is too much.
+//! Gauges: buffered records and bytes against their limits.
 
 use crate::app::Limits;
 
-/// How much comes or goes.
+/// The size of a record or run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) records: u32,
     pub(crate) bytes: u32,
 }
 
-/// Above its high marks a gauge is over; it stays so until it is down to its low marks.
+/// A gauge is over from a high mark on, until it is down to its low marks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gauge {
     pub(crate) records: u64,
@@ -30,7 +30,7 @@ impl Gauge {
         self.bytes = self.bytes.saturating_sub(u64::from(size.bytes));
     }
 
-    /// Whether it is over now, if that has changed.
+    /// Returns whether it is over now, if that has changed.
     #[inline]
     pub(crate) fn check(&mut self, limits: &Limits) -> Option<bool> {
         let over = if self.over {
@@ -49,7 +49,7 @@ impl Gauge {
 }
 
 impl Limits {
-    /// A share of them.
+    /// A share of the limits.
     pub(crate) fn percent(&self, percent: u64) -> Self {
         let share = |value: u64| (u128::from(value) * u128::from(percent) / 100) as u64;
         Self {

@@ -1,28 +1,28 @@
-//! Why a partition is paused. It goes on only when no reason is left.
+//! Pause reasons: a partition is fetched only while it has none.
 
 /// A reason not to fetch a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PauseReason {
-    /// All handlers together have as much as they may.
+    /// The buffers of all handlers together are full.
     Global,
-    /// Its handler has as much as it may.
+    /// The buffer of its handler is full.
     Handler,
-    /// It has as much as one partition may.
+    /// Its share of the buffer is full.
     Partition,
     /// A breaker that its handler needs is open.
     Breaker,
-    /// Its next record is not due yet.
+    /// Its next record is not due.
     NotDue,
-    /// A record of it waits to be tried again, and its order is that of the partition.
+    /// One of its records waits for its next attempt, and the order is that of the partition.
     Retry,
-    /// Something of it could not be published.
+    /// An output or failure record of it could not be published.
     Publish,
-    /// A commit could not tell more of what is done.
+    /// The commit map has no room for more finished offsets.
     Map,
-    /// Somebody has to look at it.
+    /// It has stopped until an operator restarts it.
     Stopped,
-    /// The user wants it so.
+    /// The user has paused it.
     User,
     Revoking,
     Shutdown,
@@ -49,14 +49,14 @@ impl PauseReason {
     }
 }
 
-/// A set of reasons, and since when each holds.
+/// A set of reasons, with the time since when each holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PauseSet {
     bits: u16,
     since_ms: [i64; PauseReason::ALL.len()],
 }
 
-/// What follows for the fetching of a partition.
+/// The consequence of a change for the consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     None,
@@ -65,7 +65,7 @@ pub enum Change {
 }
 
 impl PauseSet {
-    /// Adds or takes away a reason.
+    /// Adds or removes a reason.
     pub fn set(&mut self, now_ms: i64, reason: PauseReason, holds: bool) -> Change {
         if self.contains(reason) == holds {
             return Change::None;
@@ -90,7 +90,7 @@ impl PauseSet {
         self.bits == 0
     }
 
-    /// The reasons, and since when.
+    /// The reasons, with the times since when they hold.
     pub fn iter(&self) -> impl Iterator<Item = (PauseReason, i64)> {
         PauseReason::ALL
             .into_iter()

@@ -1,15 +1,15 @@
-//! A limit on how many records begin in a second.
+//! Rate limits: records per second, with bursts.
 
 use crate::app::RateConfig;
 
 const NS_PER_MS: i64 = 1_000_000;
 
-/// The generic cell rate algorithm: one number says when all that was taken would be evenly spread.
+/// The generic cell rate algorithm: its only state is the time when all permits taken would be evenly spread.
 #[derive(Debug, Clone)]
 pub struct Rate {
     interval_ns: i64,
     burst_ns: i64,
-    /// When the next one would come without any burst.
+    /// The time of the next record without any burst.
     due_ns: i64,
 }
 
@@ -17,7 +17,7 @@ impl Rate {
     pub fn new(config: RateConfig) -> Self {
         let per_second = i64::from(config.per_second.max(1));
         let interval_ns = (1_000 * NS_PER_MS / per_second).max(1);
-        // Time goes in milliseconds: what one of them brings comes at once.
+        // Time has a resolution of a millisecond, so the records of one come at once.
         let burst = i64::from(config.burst.max(config.per_second.div_ceil(1_000)).max(1));
         Self {
             interval_ns,
@@ -26,21 +26,21 @@ impl Rate {
         }
     }
 
-    /// How many may begin now.
+    /// The number of records that may begin now.
     pub fn available(&self, now_ms: i64) -> u32 {
         let now_ns = now_ms.saturating_mul(NS_PER_MS);
         let ahead = self.due_ns.max(now_ns) - now_ns;
         u32::try_from((self.burst_ns - ahead).max(0) / self.interval_ns).unwrap_or(u32::MAX)
     }
 
-    /// So many begin.
+    /// Takes permits.
     pub fn take(&mut self, now_ms: i64, count: u32) {
         let now_ns = now_ms.saturating_mul(NS_PER_MS);
         let taken = self.interval_ns.saturating_mul(i64::from(count));
         self.due_ns = self.due_ns.max(now_ns).saturating_add(taken);
     }
 
-    /// When the next one may begin.
+    /// The time when the next record may begin.
     pub fn next_ms(&self) -> i64 {
         let next_ns = self
             .due_ns

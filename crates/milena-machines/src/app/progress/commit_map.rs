@@ -1,9 +1,9 @@
-//! What is done above a committed offset, as text in the metadata of the commit.
+//! The commit map: finished offsets above a committed one, as text in the metadata of the commit.
 //!
 //! `M1:` and base64, or `M1;` and 15 bits a character where base64 does not fit: Kafka counts characters, not bytes. The
-//! bytes are a checksum, the kind, the offset that it was made for, and then either a bit for each offset or the lengths
-//! of unfinished and finished runs in turn; whichever is shorter. If owners died there, what is known of them comes before
-//! that: how far they got, if they said so, and their number with a bit for whether the last had one record out alone.
+//! bytes are a checksum, the kind, the offset that the map was made for, and then either a bit for each offset or the
+//! lengths of unfinished and finished ranges in turn; whichever is shorter. If owners crashed there, their counters come
+//! before that: their reach, if it is known, and their number with a bit for whether the last one was in isolation.
 
 mod text;
 
@@ -11,55 +11,55 @@ use super::tracker::{FinishedRange, Tracker};
 use crate::app::{CrashCounters, hash::hash};
 use text::Alphabet;
 
-/// The checksum's, for ever.
+/// The seed of the checksum. It must never change.
 const SEED: u64 = 0x6d69_6c65_6e61_0001;
 const PREFIX_CHARS: usize = 3;
-/// Checksum, kind, and an offset at its longest.
+/// Checksum, kind, and the longest offset.
 const HEADER_BYTES_MAX: usize = 4 + 1 + 10;
-/// What is told of owners that died, at its longest.
+/// The longest crash counters.
 const CRASHES_BYTES_MAX: usize = 10 + 5;
 const BITMAP: u8 = 0;
 const RUNS: u8 = 1;
-/// A kind with this has something to tell of owners that died.
+/// The flag of a kind with crash counters.
 const WITH_CRASHES: u8 = 2;
 
-/// How a map may be written.
+/// The space for a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     pub chars: usize,
-    /// Whether characters may be more than a byte: brokers that are not Kafka may count bytes.
+    /// Whether characters may have more than one byte: brokers that are not Kafka may count bytes.
     pub wide: bool,
 }
 
 impl Room {
-    /// A map of so many offsets above the commit can be written, whatever is done of them.
+    /// The number of offsets above the commit that fit in any case.
     pub fn offsets(self) -> u64 {
         let bytes = Alphabet::choose(self.wide).bytes(self.chars.saturating_sub(PREFIX_CHARS));
         bytes.saturating_sub(HEADER_BYTES_MAX + CRASHES_BYTES_MAX) as u64 * 8
     }
 }
 
-/// A map, ready to be committed.
+/// An encoded map.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EncodedMap {
-    /// Nothing if there is nothing to tell.
+    /// Empty if nothing is done above the commit.
     pub text: String,
-    /// How many finished offsets it tells.
+    /// The number of finished offsets in it.
     pub told: u64,
-    /// Whether there are more, which would not fit.
+    /// Whether there are more that did not fit.
     pub cut: bool,
 }
 
-/// Why metadata is not a map for this offset.
+/// The reason why metadata is not a map for an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     #[error("it was written by Kafka Streams")]
     KafkaStreams,
     #[error("it was written by Confluent's Parallel Consumer")]
     ParallelConsumer,
-    #[error("it is not one of ours")]
+    #[error("it is not a commit map")]
     Foreign,
-    #[error("it has version {0}, and we know 1")]
+    #[error("it has version {0}; only version 1 is supported")]
     Version(char),
     #[error("it is damaged")]
     Damaged,
@@ -67,20 +67,20 @@ pub enum MapError {
     OtherBase { made_for: i64, committed: i64 },
 }
 
-/// What a commit tells besides its offset.
+/// The metadata of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommitMetadata {
-    /// What is done above it.
+    /// The finished offsets above the commit.
     pub finished: Vec<FinishedRange>,
     pub crashes: CrashCounters,
 }
 
-/// Writes what is done above the frontier of `tracker`.
+/// Encodes the finished offsets above the frontier of `tracker`.
 pub fn encode(tracker: &Tracker, room: Room) -> EncodedMap {
     encode_with(tracker, CrashCounters::default(), room)
 }
 
-/// So too, and what is to be known of owners that died, which is what is kept if there is little room.
+/// Like [`encode`], plus the crash counters, which take precedence when space is short.
 pub fn encode_with(tracker: &Tracker, crashes: CrashCounters, room: Room) -> EncodedMap {
     let base = tracker.frontier();
     let plain = room.chars.saturating_sub(PREFIX_CHARS);
@@ -119,7 +119,7 @@ pub fn encode_with(tracker: &Tracker, crashes: CrashCounters, room: Room) -> Enc
     }
 }
 
-/// With its checksum, in the shortest alphabet that has room.
+/// The payload as text, with its checksum, in the narrowest alphabet that fits.
 fn to_text(mut payload: Vec<u8>, plain: usize, wide: bool) -> String {
     let (checksum, covered) = payload.split_at_mut(4);
     checksum.copy_from_slice(&(hash(SEED, covered) as u32).to_le_bytes());
@@ -131,12 +131,12 @@ fn to_text(mut payload: Vec<u8>, plain: usize, wide: bool) -> String {
     text
 }
 
-/// Reads what is done above `committed`. Without metadata that is nothing.
+/// Decodes the finished offsets above `committed`.
 pub fn decode(text: &str, committed: i64) -> Result<Vec<FinishedRange>, MapError> {
     read(text, committed).map(|told| told.finished)
 }
 
-/// Reads all that the commit of this offset tells.
+/// Decodes the metadata of the commit of this offset.
 pub fn read(text: &str, committed: i64) -> Result<CommitMetadata, MapError> {
     if text.is_empty() {
         return Ok(CommitMetadata::default());
@@ -154,7 +154,7 @@ pub fn read(text: &str, committed: i64) -> Result<CommitMetadata, MapError> {
         return Err(MapError::Version(version));
     }
     let mut payload = alphabet.read(chars.as_str()).ok_or(MapError::Damaged)?;
-    // The last character may stand for more bits than were written. Nothing that is written ends with a zero.
+    // The last character may have more bits than were written. No encoded payload ends with a zero.
     while payload.last() == Some(&0) {
         payload.pop();
     }
@@ -186,7 +186,7 @@ fn read_body(kind: u8, mut body: &[u8], base: i64) -> Option<CommitMetadata> {
     })
 }
 
-/// Nothing if there is nothing to tell. Does not end with a zero.
+/// Encodes crash counters; empty without crashes. The bytes do not end with a zero.
 fn write_crashes(crashes: CrashCounters, base: i64) -> Vec<u8> {
     let mut bytes = vec![];
     if crashes.count > 0 {
@@ -207,10 +207,10 @@ fn read_crashes(from: &mut &[u8], base: i64) -> Option<CrashCounters> {
     })
 }
 
-/// Both ways to write the runs, each as long as it fits.
+/// Both encodings of the ranges, each as far as it fits.
 struct Body {
     bytes_max: usize,
-    /// What was pushed, and how much of that is finished.
+    /// The number of pushed offsets, and of the finished ones.
     pushed: u64,
     finished: u64,
     bitmap: Bitmap,
@@ -221,13 +221,13 @@ struct Body {
 #[derive(Default)]
 struct Bitmap {
     words: Vec<u64>,
-    /// After the last that is set.
+    /// After the last bit that is set.
     end: u64,
     told: u64,
     full: bool,
 }
 
-/// The lengths of runs.
+/// The lengths of ranges.
 #[derive(Default)]
 struct Runs {
     bytes: Vec<u8>,
@@ -246,7 +246,7 @@ impl Body {
         }
     }
 
-    /// Where there are no gaps, the bits are there already.
+    /// Pushes all ranges of a tracker. Without gaps its bits are used as they are.
     fn push_all(&mut self, tracker: &Tracker) {
         let Some(words) = tracker.finished_words() else {
             return tracker.runs(|unfinished, finished| self.push(unfinished, finished));
@@ -257,7 +257,7 @@ impl Body {
         self.bitmap.fill(self.bytes_max, words);
     }
 
-    /// Whether there is room for more.
+    /// Returns whether there is space for more.
     fn push(&mut self, unfinished: u64, finished: u64) -> bool {
         self.bitmap.push(
             self.bytes_max,
@@ -270,7 +270,7 @@ impl Body {
         !(self.bitmap.full && self.runs.full)
     }
 
-    /// The one that tells more; of two that tell the same, the shorter.
+    /// The encoding with more offsets; of two with the same, the shorter.
     fn choose(&self) -> Option<(u8, Vec<u8>, u64)> {
         let (bitmap, runs) = (&self.bitmap, &self.runs);
         let bitmap_bytes = bitmap.end.div_ceil(8) as usize;
@@ -296,7 +296,7 @@ impl Bitmap {
         });
     }
 
-    /// From `start` to before `end` all is finished.
+    /// Adds a finished range from `start` to before `end`.
     fn push(&mut self, bytes_max: usize, start: u64, end: u64) {
         let bits_max = bytes_max as u64 * 8;
         self.full |= end > bits_max;
@@ -320,7 +320,7 @@ impl Bitmap {
 }
 
 impl Runs {
-    /// Whether there is room for more.
+    /// Returns whether there is space for more.
     fn push(&mut self, bytes_max: usize, unfinished: u64, finished: u64) -> bool {
         if self.full {
             return false;
@@ -390,7 +390,7 @@ fn read_varint(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Whose metadata this is. Both write base64, and say in the first byte what follows.
+/// The writer of foreign metadata. Both known ones write base64 with a kind in the first byte.
 fn foreign(text: &str) -> MapError {
     const PARALLEL_CONSUMER: &[u8] = b"L\xeelanJosep";
     let bytes = Alphabet::Base64.read(text.trim_end_matches('=')).unwrap_or_default();

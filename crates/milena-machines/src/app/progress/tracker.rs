@@ -1,14 +1,14 @@
-//! What of a partition is done.
+//! The tracker: which offsets of a partition are done.
 //!
-//! A bit for each offset that was delivered says whether it is unfinished, in a ring that begins at the lowest of them.
+//! Each delivered offset has a bit that is set while it is unfinished, in a ring that begins at the lowest such offset.
 //! Offsets that were never delivered, because of compaction, transaction markers or aborted batches, count as done.
 
 use std::collections::VecDeque;
 
-/// A gap of more offsets than this starts a new segment: that takes less memory than its bits would.
+/// A gap of more offsets than this starts a new segment, which takes less memory than its bits.
 const GAP_BITS_MAX: i64 = 256;
 
-/// What is delivered and done of one assignment of a partition.
+/// Delivered and finished offsets of one assignment of a partition.
 #[derive(Debug)]
 pub struct Tracker {
     epoch: u32,
@@ -20,13 +20,13 @@ pub struct Tracker {
     end_bit: u64,
     /// The lowest set bit, if there is one.
     head_bit: u64,
-    /// Which offsets the bits are for. Only the first few at any time: most partitions have one.
+    /// The offsets of the bits. Most partitions have one segment.
     segments: VecDeque<Segment>,
-    /// All below is delivered or does not exist.
+    /// Offsets below are delivered, or do not exist.
     end: i64,
-    /// From these offsets on these leader epochs.
+    /// Leader epochs, each from an offset on.
     leader_epochs: VecDeque<(i64, i32)>,
-    /// Done in an earlier life and not delivered yet: sorted, apart, all at `end` or above.
+    /// Done in an earlier assignment and not delivered yet: sorted, disjoint, all at `end` or above.
     restored: VecDeque<FinishedRange>,
     pending: u64,
     pending_bytes: u64,
@@ -40,25 +40,25 @@ struct Segment {
     bit: u64,
 }
 
-/// Offsets that are done: from `start` to before `end`.
+/// Finished offsets from `start` to before `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FinishedRange {
     pub start: i64,
     pub end: i64,
 }
 
-/// What a delivered offset is.
+/// The state of an offset when it is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryResult {
-    /// It is to be done.
+    /// It is unfinished.
     Pending,
-    /// It was done in an earlier life.
+    /// It was done in an earlier assignment.
     Finished,
     /// It was delivered before.
     Twice,
 }
 
-/// What became of a completion.
+/// The result of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompletionResult {
     Done,
@@ -69,7 +69,7 @@ pub enum CompletionResult {
 }
 
 impl Tracker {
-    /// Begins at `position`. What is done above that is `restored`: sorted and apart.
+    /// Begins at `position`. Ranges that are done above it are `restored`: sorted and disjoint.
     pub fn new(epoch: u32, position: i64, restored: Vec<FinishedRange>) -> Self {
         Self {
             epoch,
@@ -87,12 +87,12 @@ impl Tracker {
         }
     }
 
-    /// What lies before the position has this leader epoch.
+    /// Sets the leader epoch of the record before the position.
     pub fn begin_after(&mut self, leader_epoch: Option<i32>) {
         self.note_leader_epoch(i64::MIN, leader_epoch);
     }
 
-    /// A record was read.
+    /// Notes a record that was read.
     pub fn deliver(&mut self, offset: i64, leader_epoch: Option<i32>, bytes: u64) -> DeliveryResult {
         if offset < self.end {
             return DeliveryResult::Twice;
@@ -121,8 +121,7 @@ impl Tracker {
         DeliveryResult::Pending
     }
 
-    /// Records were read that follow each other without a gap. `false`, and nothing has happened, if they must be looked at
-    /// one by one.
+    /// Notes a run without gaps. Returns `false` and changes nothing if its records must be delivered one by one.
     pub fn deliver_run(&mut self, offset: i64, count: u32, leader_epoch: Option<i32>, bytes: u64) -> bool {
         if offset < self.end || !self.restored.is_empty() || count == 0 {
             return false;
@@ -142,7 +141,7 @@ impl Tracker {
         true
     }
 
-    /// There is nothing more below `next`.
+    /// Notes that offsets below `next` that were not delivered do not exist.
     pub fn advance(&mut self, next: i64) {
         if next > self.end {
             self.end = next;
@@ -151,7 +150,7 @@ impl Tracker {
         }
     }
 
-    /// A record is done.
+    /// Marks a record as done.
     pub fn complete(&mut self, epoch: u32, offset: i64, bytes: u64) -> CompletionResult {
         if epoch != self.epoch {
             return CompletionResult::Stale;
@@ -177,7 +176,7 @@ impl Tracker {
         CompletionResult::Done
     }
 
-    /// Records that came as a run, or a part of it, are done. Says how many were not done before.
+    /// Marks a run, or a part of one, as done. Returns how many records were not done before.
     pub fn complete_run(&mut self, epoch: u32, offset: i64, count: u32, bytes: u64) -> u64 {
         let Some(bit) = self.bit_of(offset).filter(|_| epoch == self.epoch) else {
             return 0;
@@ -200,7 +199,7 @@ impl Tracker {
         self.epoch
     }
 
-    /// How many records are unfinished.
+    /// The number of unfinished records.
     pub fn pending(&self) -> u64 {
         self.pending
     }
@@ -219,7 +218,7 @@ impl Tracker {
         self.end
     }
 
-    /// The lowest unfinished offset, or else the end: what to commit.
+    /// The offset to commit: the lowest unfinished one, or else the end.
     pub fn frontier(&self) -> i64 {
         match self.segments.front() {
             Some(segment) if self.pending > 0 => segment.offset + (self.head_bit - segment.bit) as i64,
@@ -227,7 +226,7 @@ impl Tracker {
         }
     }
 
-    /// The leader epoch of what lies before the frontier.
+    /// The leader epoch of the record before the frontier.
     pub fn leader_epoch(&mut self) -> Option<i32> {
         let frontier = self.frontier();
         while self.leader_epochs.get(1).is_some_and(|(from, _)| *from < frontier) {
@@ -237,8 +236,8 @@ impl Tracker {
         (first.0 < frontier).then_some(first.1)
     }
 
-    /// What is done at the frontier and above: unfinished and finished offsets in turn, as lengths, until `take` has
-    /// enough of them.
+    /// Calls `take` with the lengths of unfinished and finished ranges in turn, from the frontier on, until it returns
+    /// `false`.
     pub fn runs(&self, mut take: impl FnMut(u64, u64) -> bool) {
         let mut runs = Runs::default();
         let mut go_on = true;
@@ -266,7 +265,7 @@ impl Tracker {
         }
     }
 
-    /// So too, as a bit for each offset from the frontier on, if there are no gaps between what was delivered.
+    /// A bit for each offset from the frontier on, set if it is done; `None` if there are gaps between delivered offsets.
     pub fn finished_words(&self) -> Option<impl Iterator<Item = u64>> {
         let segment = self.segments.front().filter(|_| self.pending > 0)?;
         let end = segment.offset + (self.end_bit - segment.bit) as i64;
@@ -302,7 +301,7 @@ impl Tracker {
         word.is_none_or(|word| word & (1_u64 << (bit % 64)) == 0)
     }
 
-    /// How much memory the bits take.
+    /// The memory of the bits.
     pub fn memory(&self) -> usize {
         self.words.capacity() * size_of::<u64>() + self.segments.capacity() * size_of::<Segment>()
     }
@@ -327,7 +326,7 @@ impl Tracker {
         true
     }
 
-    /// A bit for an offset at or above the end.
+    /// Adds a bit for an offset at or above the end.
     fn place(&mut self, offset: i64) -> u64 {
         if self.pending == 0 {
             self.words.clear();
@@ -353,7 +352,7 @@ impl Tracker {
         bit
     }
 
-    /// The words that have `count` bits from `bit` on, each with the mask of those.
+    /// Calls `each` with the words of `count` bits from `bit` on, and the masks of those bits.
     fn each_word(&mut self, bit: u64, count: u32, mut each: impl FnMut(&mut u64, u64)) {
         let (mut bit, end) = (bit, bit + u64::from(count));
         while bit < end {
@@ -380,7 +379,7 @@ impl Tracker {
         (bit >= segment.bit.max(self.head_bit) && bit < end && self.pending > 0).then_some(bit)
     }
 
-    /// The head is done: goes to the next unfinished bit, and forgets what lies before.
+    /// Moves the head to the next unfinished bit and drops everything before it.
     fn find_head(&mut self) {
         while self.words.front() == Some(&0) {
             self.words.pop_front();
@@ -410,7 +409,7 @@ impl Tracker {
         finished
     }
 
-    /// What lies below `offset` is delivered.
+    /// Drops restored ranges below `offset`, which are delivered.
     fn drop_restored(&mut self, offset: i64) {
         while self.restored.front().is_some_and(|range| range.end <= offset) {
             self.restored.pop_front();
@@ -421,7 +420,7 @@ impl Tracker {
     }
 }
 
-/// Joins runs of the same kind.
+/// Joins adjacent ranges of the same kind.
 #[derive(Debug, Default)]
 struct Runs {
     unfinished: u64,

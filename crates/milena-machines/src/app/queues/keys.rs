@@ -1,12 +1,12 @@
-//! Which queue a key has.
+//! The queues of keys.
 
 use crate::app::ids::{Index, QueueIndex};
 
-/// A table with open addressing. It is asked for one key at a time and never listed, so that the order of its slots, which
-/// follows from the seed of the hash, reaches nothing that a machine says.
+/// A hash table with open addressing. It is never iterated, so the order of its slots, which depends on the seed, does not
+/// influence any output.
 #[derive(Debug, Default)]
 pub(super) struct KeyTable {
-    /// As many as a power of two, at most half of them taken.
+    /// A power of two of slots, at most half of them taken.
     slots: Vec<Slot>,
     taken: usize,
 }
@@ -36,7 +36,7 @@ impl KeyTable {
         None
     }
 
-    /// Adds a queue that is not there.
+    /// Adds a queue that is not in the table.
     pub(super) fn insert(&mut self, hash: u64, queue: QueueIndex) {
         if (self.taken + 1) * 2 > self.slots.len() {
             self.grow();
@@ -55,7 +55,7 @@ impl KeyTable {
             }
         }
         self.taken -= 1;
-        // What follows moves into the hole, unless that would be before its home.
+        // Later slots move into the hole, unless that would be before their home.
         let mut at = self.next(hole);
         while let Some(slot) = self.taken_at(at) {
             let home = self.home(slot.hash);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::Random;
 
-    /// With few hashes everything meets, and every hole is filled.
+    /// With few hashes all keys collide, and every hole is filled.
     #[test]
     fn it_agrees_with_a_map_in_every_history() {
         for (seed, hashes) in [(1, 4), (2, 40), (3, 1_000)] {

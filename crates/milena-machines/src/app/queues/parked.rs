@@ -1,10 +1,10 @@
-//! Who waits until when.
+//! Parked records by due time.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use crate::app::ids::RecordIndex;
 
-/// Records by the time when they are due. Those that are gone meanwhile are found out when they come.
+/// Records by the time when they are due. Stale ones are recognized when they come up.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     heap: BinaryHeap<Reverse<(i64, RecordIndex, u32)>>,
@@ -19,7 +19,7 @@ impl Parked {
         self.heap.peek().map(|Reverse((due_ms, ..))| *due_ms)
     }
 
-    /// Index, serial and time of the first that is due.
+    /// Index, serial and time of the first record that is due.
     pub(super) fn pop_due(&mut self, now_ms: i64) -> Option<(RecordIndex, u32, i64)> {
         if self.next_due()? > now_ms {
             return None;

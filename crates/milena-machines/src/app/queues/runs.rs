@@ -1,14 +1,14 @@
-//! Runs: records of a partition that wait and go out as a whole.
+//! Runs: records of a partition that wait and are handed out together.
 //!
-//! Handlers get most of their records so. While nothing else of the partition is out or waits on its own, a run
-//! can go without a look at its keys, and the order is kept. What cannot wait until that is so again is broken up into its
-//! records, each in the queue of its key, and the keys of what is out as a whole are held meanwhile.
+//! Handlers get most of their records this way. While the partition has no other record out and no single one waiting, a run
+//! is handed out without looking at its keys, and order is kept. A run that cannot wait for that is split into its records,
+//! each in the queue of its key; the queues of the keys of runs that are out wait for those runs.
 
 use super::{Keyed, Kind, Order, PartitionQueues, Queues, State};
 use crate::app::ids::{Index, PartitionIndex, QueueIndex, RecordIndex};
 
 impl<T: Keyed> Queues<T> {
-    /// Lets a run come as a whole when it is its turn. `now_ms` is since when it waits.
+    /// Appends a run, which waits from `now_ms` on.
     pub(crate) fn enqueue_run(&mut self, now_ms: i64, index: RecordIndex) {
         let Some(entry) = self.entries.get_mut(index) else {
             return;
@@ -23,7 +23,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Lets a record come when it is its turn, although its partition may have runs out.
+    /// Appends a single record to its queue, although its partition may have runs out.
     pub(crate) fn enqueue_single(&mut self, index: RecordIndex) {
         let partition = self.entries.get(index).map_or(Index::NONE, |entry| entry.partition);
         if let Some(found) = self.partitions.get(partition).copied() {
@@ -32,12 +32,12 @@ impl<T: Keyed> Queues<T> {
         self.enqueue(index);
     }
 
-    /// Whether runs of a partition wait as a whole.
+    /// Whether runs of a partition wait.
     pub(crate) fn has_runs(&self, partition: PartitionIndex) -> bool {
         self.first_run(partition).is_some()
     }
 
-    /// Whether something of a partition is out, or waits on its own.
+    /// Whether a partition has a run out, or single records.
     pub(crate) fn is_busy(&self, partition: PartitionIndex) -> bool {
         self.partitions.get(partition).is_some_and(|found| {
             let out = self.queues.get(found.runs_out);
@@ -45,13 +45,13 @@ impl<T: Keyed> Queues<T> {
         })
     }
 
-    /// Since when the first run of a partition waits for others of it; `None` if none does.
+    /// The time since when the first run of a partition waits for earlier records; `None` if none does.
     pub(crate) fn waits_since(&self, partition: PartitionIndex) -> Option<i64> {
         let first = self.first_run(partition).filter(|_| !self.is_run_ready(partition))?;
         Some(self.entries.get(first)?.history.since_ms)
     }
 
-    /// When a call with something of a partition ended last.
+    /// The time when a call with records of a partition last ended.
     pub(crate) fn moved_ms(&self, partition: PartitionIndex) -> i64 {
         self.partitions.get(partition).map_or(i64::MIN, |found| found.moved_ms)
     }
@@ -62,7 +62,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Whether the calls with something of a partition count as slow.
+    /// Whether the calls with records of a partition count as slow.
     pub(crate) fn is_slow(&self, now_ms: i64, partition: PartitionIndex) -> bool {
         let found = self.partitions.get(partition);
         found.is_some_and(|found| now_ms < found.slow_until_ms)
@@ -74,7 +74,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Breaks up the runs of a partition that wait, so that no key waits for another.
+    /// Splits the waiting runs of a partition, so that no key waits for another.
     pub(crate) fn split_waiting_runs(&mut self, partition: PartitionIndex) {
         let Some(found) = self.partitions.get(partition).copied() else {
             return;
@@ -87,8 +87,8 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Breaks up a run that is out: from now on each of its records is out on its own, in the place that its offset has. One
-    /// that is alone stays what it is.
+    /// Splits a run that is out: from now on each of its records is out by itself, in its queue by offset. A run of one record
+    /// keeps its index.
     pub(crate) fn split_run(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
         let Some(entry) = self.entries.get(index) else {
             return vec![];
@@ -131,7 +131,7 @@ impl<T: Keyed> Queues<T> {
         self.has_runs(partition) && (order == Some(Order::Unordered) || !self.is_busy(partition))
     }
 
-    /// Hands out up to `max` records in up to `runs_max` runs; says how many.
+    /// Hands out up to `max` records in up to `runs_max` runs. Returns the number of records.
     pub(super) fn take_runs(
         &mut self,
         partition: PartitionIndex,
@@ -177,7 +177,7 @@ impl<T: Keyed> Queues<T> {
         self.give_turn(partition);
     }
 
-    /// One less that is on its own. With the last of them the runs behind may go.
+    /// Counts a single record out. After the last one the runs behind it may be handed out.
     pub(super) fn single_gone(&mut self, partition: PartitionIndex) {
         if let Some(found) = self.partitions.get_mut(partition) {
             found.singles = found.singles.saturating_sub(1);
@@ -193,7 +193,7 @@ impl<T: Keyed> Queues<T> {
         (head != Index::NONE).then_some(head)
     }
 
-    /// Leaves at most `most` records in a run; what is left over waits as a run of its own.
+    /// Leaves at most `most` records in a run; the rest becomes a run of its own.
     fn cut(&mut self, index: RecordIndex, most: u32) -> Option<RecordIndex> {
         let entry = self.entries.get_mut(index).filter(|entry| entry.count > most)?;
         let rest = entry.payload.as_mut()?.split(most)?;
@@ -209,7 +209,7 @@ impl<T: Keyed> Queues<T> {
         Some(rest)
     }
 
-    /// The records of a run, each on its own and nowhere in line yet. The run is gone.
+    /// Replaces a run by its records, which are in no queue yet.
     fn split_records(&mut self, index: RecordIndex) -> Vec<RecordIndex> {
         let Some(entry) = self.entries.get_mut(index) else {
             return vec![];
@@ -229,7 +229,7 @@ impl<T: Keyed> Queues<T> {
         singles
     }
 
-    /// Takes a run out of line and forgets it.
+    /// Removes a run.
     fn drop_run(&mut self, index: RecordIndex) {
         let Some(entry) = self.entries.get(index) else { return };
         let (partition, state) = (entry.partition, entry.state);
@@ -247,7 +247,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Nothing that must follow what is out as a whole goes out before that has come back.
+    /// Lets the queues of the keys of runs that are out wait for those runs.
     fn hold_keys(&mut self, found: &PartitionQueues) {
         let mut out = self.queues.get(found.runs_out).map_or(Index::NONE, |queue| queue.head);
         while let Some(entry) = self.entries.get_mut(out) {
@@ -273,7 +273,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// The queue of each record of a run that must be in order with others.
+    /// The queue of each record of a run, if order matters.
     fn queues_of(&mut self, index: RecordIndex) -> Vec<QueueIndex> {
         let Some(entry) = self.entries.get(index) else {
             return vec![];
@@ -296,7 +296,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// Puts a record before all in its queue that have higher offsets.
+    /// Inserts a record into its queue by offset.
     fn push_sorted(&mut self, index_of_queue: QueueIndex, index: RecordIndex) {
         let Some(offset) = self.entries.get(index).map(|entry| entry.offset) else {
             return;
@@ -324,7 +324,7 @@ impl<T: Keyed> Queues<T> {
     }
 }
 
-/// The part of `bytes` that so many of `count` records have.
+/// The share of `bytes` of `of` among `count` records.
 fn share(bytes: u32, count: u32, of: u32) -> u32 {
     (u64::from(bytes) * u64::from(of) / u64::from(count.max(1))) as u32
 }

@@ -1,7 +1,7 @@
-//! Records that others have passed: what they emitted is with the producer, and not acknowledged yet.
+//! Records that others have passed: the producer has taken their output, and has not acknowledged it yet.
 //!
-//! A queue keeps them apart, in their order. They are done in that order too. If one is not published after all, those that
-//! passed it get back in line behind it.
+//! They wait in a queue of their own, by offset, and are done in that order. If one is not published after all, the records
+//! that passed it are queued behind it again.
 
 use super::{Keyed, Kind, Passing, Queues, State};
 use crate::app::{
@@ -47,7 +47,7 @@ impl<T: Keyed> Queues<T> {
             .is_some_and(|entry| matches!(entry.passing, Passing::Sent(_)))
     }
 
-    /// Records of one call may be taken in another order than that of their offsets, so the place is looked for, from the end.
+    /// Inserts a record by offset, searching from the end: records of one call may be taken out of order.
     fn insert_by_offset(&mut self, at: QueueIndex, index: RecordIndex) {
         let Some(offset) = self.entries.get(index).map(|entry| entry.offset) else {
             return;
@@ -74,7 +74,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// The first that others of its queue have passed, if `index` is one of those, and what became of it.
+    /// The first passed record of the queue of `index`, with its result if that is known.
     pub(crate) fn first_sent(&self, index: RecordIndex) -> Option<(RecordId, PublishResult)> {
         let queue = self.queues.get(self.entries.get(index)?.queue)?;
         let first = self.queues.get(queue.sent)?.head;
@@ -86,7 +86,7 @@ impl<T: Keyed> Queues<T> {
         Some((RecordId { index: first, serial }, result))
     }
 
-    /// The one that passed another next.
+    /// The next passed record of the queue.
     pub(crate) fn next_sent(&self, index: RecordIndex) -> Option<RecordId> {
         let entry = self.entries.get(index)?;
         let next = self.entries.get(entry.next)?;
@@ -97,8 +97,8 @@ impl<T: Keyed> Queues<T> {
         })
     }
 
-    /// The first that others have passed is not published. It is first in line again, still being published, and those
-    /// behind it follow: what is under way is handled again when it has come back. Gives those that wait at once.
+    /// Puts the first passed record, which was not published, back to the front of its queue, and those that passed it behind
+    /// it. Records that are out are handled again when they come back. Returns those that wait from now on.
     pub(crate) fn recall(&mut self, first: RecordIndex) -> Vec<RecordIndex> {
         let Some(at) = self.entries.get(first).map(|entry| entry.queue) else {
             return vec![];
@@ -140,7 +140,7 @@ impl<T: Keyed> Queues<T> {
         waiting
     }
 
-    /// What is out of a queue is handled again, unless nothing is to be written for it.
+    /// Marks the records of a queue that are out to be handled again, unless they have no output.
     fn recall_out(&mut self, at: QueueIndex) {
         let mut index = self.queues.get(at).map_or(Index::NONE, |queue| queue.head);
         while let Some(entry) = self.entries.get_mut(index) {
@@ -157,7 +157,7 @@ impl<T: Keyed> Queues<T> {
         }
     }
 
-    /// A record that others have passed is gone.
+    /// Takes a record out of the queue of passed ones.
     pub(super) fn leave_sent(&mut self, at: QueueIndex, index: RecordIndex) {
         let sent = self.queues.get(at).map_or(Index::NONE, |queue| queue.sent);
         self.unlink(sent, index);

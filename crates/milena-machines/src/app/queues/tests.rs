@@ -22,7 +22,7 @@ fn add(queues: &mut Queues<Key>, partition: usize, offset: i64, key: &'static st
     index
 }
 
-/// What is handed out, by offset.
+/// The offsets that are handed out.
 fn take(queues: &mut Queues<Key>, max: usize, run_max: usize) -> Vec<i64> {
     let mut out = vec![];
     queues.take(HANDLER, max, run_max, &mut out);
@@ -195,13 +195,13 @@ fn a_removed_partition_leaves_nothing_behind() {
         (0, Counts::default(), None)
     );
     assert!(queues.find(old).is_none() && queues.find(staged).is_none());
-    // A record that is read again is not taken for the one that was there: PC#875.
+    // A record that is read again is not taken for the earlier one: Parallel Consumer #875.
     queues.add_partition(PartitionIndex::at(0), HANDLER, Order::Key, NullKey::Unordered);
     add(&mut queues, 0, 1, "b");
     assert_eq!(take(&mut queues, 10, 1), [1]);
 }
 
-/// Whatever happens, a key has one record out, in the order of offsets, and everything comes in the end.
+/// In every history a key has one record out, by offset, and all records are handed out in the end.
 #[test]
 fn order_holds_in_every_history() {
     for seed in 0..200 {
@@ -233,7 +233,7 @@ fn order_holds_in_every_history() {
             });
             let entry = queues.entry(index).unwrap();
             if random.below(3) == 0 {
-                // Of a run all come back, as from a handler that fails.
+                // All records of a run come back, as from a handler that fails.
                 queues.park(index, now + random.below(10) as i64);
             } else {
                 let key = entry

@@ -1,4 +1,4 @@
-//! Requests about partitions: what is left of them for the broker, and the answers to the rest.
+//! Requests about partitions: removes those of other nodes, and adds their errors to the response.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -7,12 +7,12 @@ use milena_wire::{Uuid, api::versions, errors::ErrorCode, messages::*};
 use super::{Leaders, RejectedPartition, RejectedPartitions, node_id};
 
 impl Leaders {
-    /// Whether a node answers for a partition; then with the epoch that the broker knows, in place of the one that clients
-    /// know.
+    /// Whether a node leads a partition; then the client's epoch is replaced with the broker's.
     fn takes(
         &self,
         node: usize,
-        (topic, topic_id): (&ByteString, Uuid),
+        topic: &ByteString,
+        topic_id: Uuid,
         place: Place<'_>,
         rejected: &mut RejectedPartitions,
     ) -> bool {
@@ -48,25 +48,25 @@ impl Leaders {
         request.session_epoch = -1;
         request.forgotten_topics_data.clear();
         for topic in &mut request.topics {
-            let name = (&topic.topic, topic.topic_id);
+            let (name, topic_id) = (&topic.topic, topic.topic_id);
             topic.partitions.retain_mut(|partition| {
                 let place = Place::new(partition.partition, &mut partition.current_leader_epoch);
-                self.takes(node, name, place, rejected)
+                self.takes(node, name, topic_id, place, rejected)
             });
         }
         request.topics.retain(|topic| !topic.partitions.is_empty());
         if !rejected.partitions.is_empty() {
-            // What there is to say about those does not wait for records of the others.
+            // The errors of the others must not wait for records.
             request.max_wait_ms = 0;
         }
     }
 
     pub(super) fn lead_list(&self, node: usize, request: &mut ListOffsetsRequest, rejected: &mut RejectedPartitions) {
         for topic in &mut request.topics {
-            let name = (&topic.name, Uuid::default());
+            let (name, topic_id) = (&topic.name, Uuid::default());
             topic.partitions.retain_mut(|partition| {
                 let place = Place::new(partition.partition_index, &mut partition.current_leader_epoch);
-                self.takes(node, name, place, rejected)
+                self.takes(node, name, topic_id, place, rejected)
             });
         }
         request.topics.retain(|topic| !topic.partitions.is_empty());
@@ -79,10 +79,10 @@ impl Leaders {
         rejected: &mut RejectedPartitions,
     ) {
         for topic in &mut request.topics {
-            let name = (&topic.topic, Uuid::default());
+            let (name, topic_id) = (&topic.topic, Uuid::default());
             topic.partitions.retain_mut(|partition| {
                 let place = Place::new(partition.partition, &mut partition.current_leader_epoch);
-                self.takes(node, name, place, rejected)
+                self.takes(node, name, topic_id, place, rejected)
             });
         }
         request.topics.retain(|topic| !topic.partitions.is_empty());
@@ -90,13 +90,13 @@ impl Leaders {
 
     pub(super) fn lead_produce(&self, node: usize, request: &mut ProduceRequest, rejected: &mut RejectedPartitions) {
         for topic in &mut request.topic_data {
-            let name = (&topic.name, topic.topic_id);
+            let (name, topic_id) = (&topic.name, topic.topic_id);
             topic.partition_data.retain(|partition| {
                 let place = Place {
                     partition: partition.index,
                     epoch: None,
                 };
-                self.takes(node, name, place, rejected)
+                self.takes(node, name, topic_id, place, rejected)
             });
         }
         request.topic_data.retain(|topic| !topic.partition_data.is_empty());
@@ -161,7 +161,7 @@ impl Leaders {
     }
 }
 
-/// Who leads, where the version has a place for it.
+/// The current leader, in versions that have the field.
 fn fetch_leader(version: i16, refused: &RejectedPartition) -> fetch_response::LeaderIdAndEpoch {
     if version < versions::fetch::CURRENT_LEADER {
         return Default::default();

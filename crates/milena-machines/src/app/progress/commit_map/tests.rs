@@ -6,7 +6,7 @@ const ROOM: Room = Room {
     wide: true,
 };
 
-/// Delivers `count` offsets from `base` on, and ends those that `done` names.
+/// Delivers `count` offsets from `base` on, and completes those that `done` selects.
 fn tracker(base: i64, count: i64, mut done: impl FnMut(i64) -> bool) -> Tracker {
     let mut tracker = Tracker::new(1, base, vec![]);
     for offset in base..base + count {
@@ -61,7 +61,7 @@ fn few_holes_in_many_offsets_are_short() {
     assert!(text.starts_with("M1:"));
 }
 
-/// Never more than there is room for, never something that is not done.
+/// Never more than fits, never an unfinished offset.
 #[test]
 fn what_does_not_fit_is_cut_and_not_dropped() {
     let mut random = Random::new(4);
@@ -125,7 +125,7 @@ fn metadata_of_others_is_recognised() {
     assert_eq!(decode("M1:AAAA", 0), Err(MapError::Damaged));
 }
 
-/// Whatever becomes of the text, nothing that is not done counts as done.
+/// Damaged text never makes an unfinished offset count as done.
 #[test]
 fn damage_is_found() {
     let mut random = Random::new(6);
@@ -172,7 +172,7 @@ fn what_is_told_of_owners_that_died_is_read_again() {
         let encoded = encode_with(&tracker, crashes, ROOM);
         let told = read(&encoded.text, tracker.frontier()).unwrap();
         assert_eq!((told.finished, told.crashes), (finished(&tracker), crashes));
-        // Without anything to tell, it is what it always was.
+        // Without crashes the text is that of older versions.
         assert_eq!(
             encode_with(&tracker, CrashCounters::default(), ROOM),
             encode(&tracker, ROOM)
@@ -180,7 +180,7 @@ fn what_is_told_of_owners_that_died_is_read_again() {
     }
 }
 
-/// From a version that knew nothing of owners that died.
+/// From a version without crash counters.
 #[test]
 fn older_maps_are_read_as_ever() {
     let told = read("M1:7JOLhAAlDA", 37).unwrap();
@@ -188,7 +188,7 @@ fn older_maps_are_read_as_ever() {
     assert_eq!(told.finished, [FinishedRange { start: 39, end: 41 }]);
 }
 
-/// The map is only a shortcut. That somebody died is told as long as there is room for it.
+/// The map only saves work; crash counters are written as long as they fit.
 #[test]
 fn where_room_is_little_the_map_is_cut_first() {
     let mut random = Random::new(5);
@@ -209,7 +209,7 @@ fn where_room_is_little_the_map_is_cut_first() {
     assert_eq!(none.text, "");
 }
 
-/// Whoever can commit can write what he likes, with a checksum that fits.
+/// Any client that can commit can write any metadata with a valid checksum.
 #[test]
 fn nothing_that_strangers_write_is_too_much() {
     let mut random = Random::new(8);

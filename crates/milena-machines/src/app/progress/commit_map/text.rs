@@ -1,6 +1,6 @@
-//! Bytes as characters.
+//! Alphabets: bytes as characters.
 
-/// How many bits a character stands for, and which.
+/// An alphabet of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alphabet {
     /// 6 bits, readable everywhere.
@@ -10,7 +10,7 @@ pub(super) enum Alphabet {
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// Where the wide characters begin, and how many there are from each beginning.
+/// Blocks of wide characters: the first code point and the number of characters.
 const BLOCKS: [(u32, u32); 3] = [(0x3400, 6_592), (0x4e00, 20_992), (0xac00, 5_184)];
 
 impl Alphabet {
@@ -25,12 +25,12 @@ impl Alphabet {
         }
     }
 
-    /// How many bytes so many characters can hold.
+    /// The number of bytes that fit into characters.
     pub(super) fn bytes(self, chars: usize) -> usize {
         chars.saturating_mul(self.bits() as usize) / 8
     }
 
-    /// How many bytes the text for so many bytes has.
+    /// The length of the text of bytes, in bytes.
     pub(super) fn text_bytes(self, bytes: usize) -> usize {
         let chars = (bytes * 8).div_ceil(self.bits() as usize);
         match self {
@@ -57,7 +57,7 @@ impl Alphabet {
         }
     }
 
-    /// What the characters hold; bits that fill no byte are dropped.
+    /// Decodes characters; bits that fill no byte are dropped.
     pub(super) fn read(self, text: &str) -> Option<Vec<u8>> {
         let bits = self.bits();
         let mut bytes = Vec::with_capacity(self.bytes(text.len()));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_what_everybody_calls_so() {
+    fn base64_is_the_standard_one() {
         let mut text = String::new();
         Alphabet::Base64.write(b"any carnal pleas", &mut text);
         assert_eq!(text, "YW55IGNhcm5hbCBwbGVhcw");

@@ -13,7 +13,7 @@ fn deliver(tracker: &mut Tracker, offsets: impl IntoIterator<Item = i64>) {
     }
 }
 
-/// What is done above the frontier.
+/// The finished ranges above the frontier.
 pub(in crate::app) fn finished(tracker: &Tracker) -> Vec<FinishedRange> {
     let mut at = tracker.frontier();
     let mut found = vec![];
@@ -37,7 +37,7 @@ fn the_commit_is_the_lowest_unfinished_offset() {
     assert_eq!(tracker.frontier(), 102);
 }
 
-/// Not what was fetched or seen: PC#826 lost records so.
+/// Not the last fetched or seen offset: Parallel Consumer #826 lost records that way.
 #[test]
 fn the_commit_is_after_the_last_finished_if_nothing_is_unfinished() {
     let mut tracker = tracker();
@@ -126,7 +126,7 @@ fn what_was_done_in_an_earlier_life_is_not_done_again() {
     assert_eq!(finished(&tracker), restored);
     deliver(&mut tracker, [100, 101]);
     assert_eq!(tracker.deliver(102, None, 1), DeliveryResult::Finished);
-    // What is not delivered yet stays part of what is told.
+    // Ranges that are not delivered yet stay in the map.
     assert_eq!(
         finished(&tracker),
         [FinishedRange { start: 102, end: 104 }, restored[1]]
@@ -143,7 +143,7 @@ fn what_was_done_in_an_earlier_life_is_not_done_again() {
     assert_eq!(tracker.frontier(), 300);
 }
 
-/// The same as a set would say, whatever the order and the gaps.
+/// The same as a set, for any order and gaps.
 #[test]
 fn it_agrees_with_a_set_in_every_history() {
     for seed in 0..60 {
@@ -219,7 +219,7 @@ fn a_million_unfinished_records_take_a_quarter_of_a_byte_each() {
     assert!(tracker.memory() <= 64 << 10, "{}", tracker.memory());
 }
 
-/// A run is nothing but its records, wherever words and gaps begin.
+/// A run is equal to its records, wherever words and gaps begin.
 #[test]
 fn runs_are_delivered_and_done_as_their_records_would_be() {
     for seed in 0..200 {
@@ -263,7 +263,7 @@ fn a_run_is_looked_at_one_by_one_where_something_of_it_may_be_done() {
     assert_eq!(tracker.complete_run(2, 106, 2, 2), 0, "of another assignment");
 }
 
-/// A commit that moves nothing tells no less than the one before.
+/// A commit without progress has no less in its map than the one before.
 #[test]
 fn the_leader_epoch_of_what_was_committed_is_kept() {
     let mut tracker = Tracker::new(1, 5, vec![]);
@@ -274,7 +274,7 @@ fn the_leader_epoch_of_what_was_committed_is_kept() {
     assert_eq!(tracker.leader_epoch(), Some(4));
 }
 
-/// The same as what runs say, a bit for each offset.
+/// The same as `runs`, as a bit for each offset.
 #[test]
 fn words_say_what_runs_say() {
     for seed in 0..200 {

@@ -43,7 +43,7 @@ fn add(queues: &mut Queues<Letters>, offset: i64, keys: &'static str) -> RecordI
     record
 }
 
-/// What is handed out: the first offset and the number of records of each.
+/// The first offset and the number of records of each run that is handed out.
 fn take(queues: &mut Queues<Letters>, max: usize) -> Vec<(i64, u32)> {
     let mut out = vec![];
     queues.take(HANDLER, max, max, &mut out);

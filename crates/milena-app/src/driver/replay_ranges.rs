@@ -1,9 +1,9 @@
-//! From where to where a replay reads each partition, and how that outlives the process.
+//! The offset range of each partition of a replay, and how it survives a restart.
 //!
-//! It is found out once for each partition and committed for the replay's group before anything is read: the offset where
-//! it begins, and in the metadata the one where it ends. Every later commit says the end again, in front of what the
-//! machine has to say. So a replay that is started again ends where it was to end, whatever was written meanwhile. A periodic
-//! one moves the ends each time that it starts, in the same way.
+//! The range is determined once and committed for the group of the replay before a record is read: the begin as the offset,
+//! the end in the metadata. Every later commit repeats the end, in front of the map of the scheduler. So a replay that is
+//! started again has the same end, whatever was written meanwhile. A periodic replay moves the ends each time that it
+//! starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +15,25 @@ use crate::{
     replay::{Replay, ReplayFrom, ReplayTo, UnfinishedReason},
 };
 
-/// Of a commit that says where its partition ends. It is persisted, and so stays as it is.
+/// The mark of an end in the metadata of a commit. It is persisted, so it never changes.
 const MARK: &str = "R1:";
-/// A mark, an offset at its longest, and a space.
+/// The longest mark: with an offset and a space.
 pub(super) const MARK_CHARS_MAX: usize = MARK.len() + 19 + 1;
 
-/// Those of which something is left.
-pub(crate) type Stretches = BTreeMap<TopicPartition, Stretch>;
+/// The ranges of partitions with records left.
+pub(crate) type ReplayRanges = BTreeMap<TopicPartition, ReplayRange>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct ReplayRange {
     pub(crate) begin: i64,
     pub(crate) end: i64,
-    /// What an earlier run has left.
+    /// The commit of an earlier run.
     pub(super) committed: Option<CommittedOffset>,
-    /// Why it cannot be read at all.
-    pub(super) trouble: Option<UnfinishedReason>,
+    /// The reason why it cannot be read at all.
+    pub(super) error: Option<UnfinishedReason>,
 }
 
-/// The metadata of a commit: where the partition ends, and what is done above the offset.
+/// The metadata of a commit: the end of the partition, and the commit map.
 pub(super) fn mark(end: i64, map: &str) -> String {
     if map.is_empty() {
         format!("{MARK}{end}")
@@ -42,7 +42,7 @@ pub(super) fn mark(end: i64, map: &str) -> String {
     }
 }
 
-/// The two of them. Without a mark it was somebody else who committed, or a tool.
+/// The end and the commit map of metadata. Without a mark another client has committed.
 fn unmark(metadata: &str) -> (Option<i64>, &str) {
     let marked = metadata.strip_prefix(MARK).and_then(|rest| {
         let (end, map) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -51,13 +51,13 @@ fn unmark(metadata: &str) -> (Option<i64>, &str) {
     marked.map_or((None, metadata), |(end, map)| (Some(end), map))
 }
 
-/// Finds out from where to where, and lets the group remember it.
+/// Determines the ranges and commits them.
 pub(super) async fn find(
     consumer: &mut Consumer,
     group: &str,
     topics: &BTreeSet<String>,
     replay: &Replay,
-) -> Result<Stretches, StartError> {
+) -> Result<ReplayRanges, StartError> {
     let mut partitions = vec![];
     for topic in topics {
         let found = consumer
@@ -72,54 +72,54 @@ pub(super) async fn find(
         .await
         .map_err(unknown)?;
     let mut committed = consumer.committed(&partitions).await.map_err(unknown)?;
-    let mut stretches = Stretches::new();
+    let mut ranges = ReplayRanges::new();
     let mut new = BTreeMap::new();
     for (partition, (begin, end)) in wanted {
         let log_end = log_ends.get(&partition).copied().unwrap_or(0);
-        let (stretch, is_marked) = stretch((begin, end), committed.remove(&partition), log_end, replay.is_periodic);
-        // A periodic one commits each time, so that its group is not forgotten while nothing is written.
+        let (range, is_marked) = range((begin, end), committed.remove(&partition), log_end, replay.is_periodic);
+        // A periodic replay commits each time, so that the offsets of its group do not expire while nothing is written.
         if !is_marked || replay.is_periodic {
-            let map = stretch.committed.as_ref().map_or("", |committed| &committed.metadata);
+            let map = range.committed.as_ref().map_or("", |committed| &committed.metadata);
             let offset = OffsetAndMetadata {
-                offset: stretch.begin,
+                offset: range.begin,
                 leader_epoch: None,
-                metadata: mark(stretch.end, map).into(),
+                metadata: mark(range.end, map).into(),
             };
             new.insert(partition.clone(), offset);
         }
-        // A topic that was made anew would be left out in silence until it is as long as the old one was.
-        let is_shorter = replay.is_periodic && stretch.trouble.is_some();
-        if stretch.begin < stretch.end || is_shorter {
-            stretches.insert(partition, stretch);
+        // A topic that was deleted and created again would be skipped silently until it is as long as the old one.
+        let is_shorter = replay.is_periodic && range.error.is_some();
+        if range.begin < range.end || is_shorter {
+            ranges.insert(partition, range);
         }
     }
     if !new.is_empty() {
-        let remembered = consumer.commit_offsets(new).await;
-        remembered.map_err(|error| StartError::ReplayCommit {
+        let stored = consumer.commit_offsets(new).await;
+        stored.map_err(|error| StartError::ReplayCommit {
             group: group.to_owned(),
             error,
         })?;
     }
-    Ok(stretches)
+    Ok(ranges)
 }
 
-/// The rest of a partition, and whether the group knows its end already.
-fn stretch(
+/// The range that is left of a partition, and whether its end is committed already.
+fn range(
     (begin, end): (i64, i64),
     committed: Option<OffsetAndMetadata>,
     log_end: i64,
     is_periodic: bool,
-) -> (Stretch, bool) {
+) -> (ReplayRange, bool) {
     let Some(committed) = committed else {
-        // What is empty now stays so, also when records come.
+        // An empty range stays empty, also when records arrive.
         let begin = begin.min(end);
-        let stretch = Stretch {
+        let range = ReplayRange {
             begin,
             end,
             committed: None,
-            trouble: None,
+            error: None,
         };
-        return (stretch, false);
+        return (range, false);
     };
     let (marked, map) = unmark(&committed.metadata);
     let end = match marked {
@@ -127,19 +127,19 @@ fn stretch(
         Some(marked) => marked,
         None => end,
     };
-    let stretch = Stretch {
+    let range = ReplayRange {
         begin: committed.offset,
         end,
         committed: Some(CommittedOffset {
             offset: committed.offset,
             metadata: map.to_owned(),
         }),
-        trouble: (log_end < end).then_some(UnfinishedReason::Shorter { log_end }),
+        error: (log_end < end).then_some(UnfinishedReason::Shorter { log_end }),
     };
-    (stretch, marked.is_some())
+    (range, marked.is_some())
 }
 
-/// What the replay wants of each partition, as things are now.
+/// The range that the replay asks for in each partition, by the current offsets.
 async fn wanted(
     consumer: &mut Consumer,
     partitions: &[TopicPartition],
@@ -156,7 +156,7 @@ async fn wanted(
         ReplayFrom::Beginning => consumer.beginning_offsets(partitions).await?,
         ReplayFrom::Offsets(offsets) => offsets.clone(),
         ReplayFrom::Time(ms) => {
-            // Where no record is of that time yet, the stretch is empty.
+            // Without a record of that time yet, the range is empty.
             let mut begins = log_ends.clone();
             begins.extend(at_time(consumer, partitions, *ms).await?);
             begins
@@ -182,7 +182,7 @@ async fn at_time(
         .collect())
 }
 
-/// Never higher: what came since the ends were asked for is not read.
+/// Lowers ends, never raises them: records that arrived after the ends were read are not part of the replay.
 fn lower(ends: &mut BTreeMap<TopicPartition, i64>, wanted: &BTreeMap<TopicPartition, i64>) {
     for (partition, end) in ends {
         *end = wanted.get(partition).map_or(*end, |wanted| (*end).min(*wanted));
@@ -213,42 +213,42 @@ mod tests {
 
     #[test]
     fn the_end_of_the_first_run_counts() {
-        let (first, is_marked) = stretch((0, 10), None, 10, false);
+        let (first, is_marked) = range((0, 10), None, 10, false);
         assert_eq!((first.begin, first.end, is_marked), (0, 10, false));
-        let (second, is_marked) = stretch((0, 25), committed(4, "R1:10 M1:AAAA"), 25, false);
+        let (second, is_marked) = range((0, 25), committed(4, "R1:10 M1:AAAA"), 25, false);
         assert_eq!((second.begin, second.end, is_marked), (4, 10, true));
         assert_eq!(second.committed.unwrap().metadata, "M1:AAAA");
-        assert_eq!(second.trouble, None);
+        assert_eq!(second.error, None);
     }
 
     #[test]
     fn an_offset_that_a_tool_has_set_is_where_it_begins_and_the_end_is_found_anew() {
-        let (moved, is_marked) = stretch((0, 25), committed(4, ""), 25, false);
+        let (moved, is_marked) = range((0, 25), committed(4, ""), 25, false);
         assert_eq!((moved.begin, moved.end, is_marked), (4, 25, false));
     }
 
     #[test]
     fn what_is_empty_is_remembered_as_empty() {
-        let (empty, _) = stretch((30, 25), None, 25, false);
+        let (empty, _) = range((30, 25), None, 25, false);
         assert_eq!((empty.begin, empty.end), (25, 25));
     }
 
     #[test]
     fn a_topic_that_was_made_anew_has_not_what_is_to_be_read() {
-        let (shorter, _) = stretch((0, 3), committed(4, "R1:10"), 3, false);
-        assert_eq!(shorter.trouble, Some(UnfinishedReason::Shorter { log_end: 3 }));
+        let (shorter, _) = range((0, 3), committed(4, "R1:10"), 3, false);
+        assert_eq!(shorter.error, Some(UnfinishedReason::Shorter { log_end: 3 }));
     }
 
     #[test]
     fn a_periodic_one_goes_on_to_the_end_of_now() {
-        let (next, _) = stretch((0, 25), committed(10, "R1:10"), 25, true);
+        let (next, _) = range((0, 25), committed(10, "R1:10"), 25, true);
         assert_eq!((next.begin, next.end), (10, 25));
-        let (rest, _) = stretch((0, 25), committed(4, "R1:10 M1:AAAA"), 25, true);
+        let (rest, _) = range((0, 25), committed(4, "R1:10 M1:AAAA"), 25, true);
         assert_eq!((rest.begin, rest.end), (4, 25));
         assert_eq!(rest.committed.unwrap().metadata, "M1:AAAA");
-        let (nothing, _) = stretch((0, 10), committed(10, "R1:10"), 10, true);
+        let (nothing, _) = range((0, 10), committed(10, "R1:10"), 10, true);
         assert_eq!((nothing.begin, nothing.end), (10, 10));
-        let (anew, _) = stretch((0, 3), committed(10, "R1:10"), 3, true);
-        assert_eq!(anew.trouble, Some(UnfinishedReason::Shorter { log_end: 3 }));
+        let (anew, _) = range((0, 3), committed(10, "R1:10"), 3, true);
+        assert_eq!(anew.error, Some(UnfinishedReason::Shorter { log_end: 3 }));
     }
 }

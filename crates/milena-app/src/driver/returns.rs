@@ -1,4 +1,4 @@
-//! Records that go back from a retry topic to their own.
+//! Records that go back from a retry topic to their own topic.
 
 use bytes::Bytes;
 use milena_client::consumer::ConsumerRecord;
@@ -10,8 +10,8 @@ use crate::{
     topics::retry_topic,
 };
 
-/// The topic that a retry topic is named after, after so many delays. It is not taken from headers: a letter must not send
-/// records wherever it likes.
+/// The main topic of a retry topic, by its name. It is not taken from headers, which any client can write: they must not
+/// send records to other topics.
 pub(super) fn own_topic(source: &ConsumerRecord, policy: &Policy, returns: u8) -> String {
     let delay = policy.retry.topics.get(usize::from(returns).saturating_sub(1));
     let suffix = retry_topic("", millis(delay.copied().unwrap_or_default()));
@@ -19,8 +19,8 @@ pub(super) fn own_topic(source: &ConsumerRecord, policy: &Policy, returns: u8) -
     topic.strip_suffix(&suffix).unwrap_or(topic).to_owned()
 }
 
-/// What is said of a record that is in a retry topic without a story: nobody will believe where it comes from.
-pub(super) fn untold(source: &ConsumerRecord) -> FailureRecord {
+/// The failure record of a record in a retry topic without our headers; its origin is unknown.
+pub(super) fn without_headers(source: &ConsumerRecord) -> FailureRecord {
     FailureRecord {
         origin: Origin {
             topic: source.topic().to_owned(),
@@ -39,8 +39,8 @@ pub(super) fn untold(source: &ConsumerRecord) -> FailureRecord {
     }
 }
 
-/// Its story is told in our own scheme in any case: the group that it is meant for finds itself there. Others do not
-/// believe any of it, so the event keeps its name in a header that everybody believes.
+/// Failure headers in our own scheme in any case, because the group that the record is for looks for itself there. Other
+/// groups ignore them, so the event id is also written in a header that every group reads.
 pub(super) fn headers(
     failure_record: &FailureRecord,
     schemes: &[Scheme],

@@ -1,5 +1,5 @@
-//! A source that reads partitions assigned by hand, from one offset to another. Each is a piece of work of its own: it ends
-//! when it is done or cannot go on, whatever becomes of the others. When all have ended, so does the engine.
+//! The source of a replay: reads assigned partitions from one offset to another. Each partition ends when it is done or has
+//! failed, independently of the others. The engine ends when all have.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,8 +13,8 @@ use milena_machines::app::{CommitOffset, PartitionId, SourceId};
 use super::{
     Engine, State,
     accept::Begin,
+    replay_ranges::{ReplayRanges, mark},
     source,
-    stretches::{Stretches, mark},
 };
 use crate::{
     error::{AppError, StartError},
@@ -23,71 +23,71 @@ use crate::{
 };
 
 const SOURCE: SourceId = SourceId(0);
-/// How long a poll waits. It is woken when there is something to do, so this is only a precaution.
+/// The longest poll. Commands interrupt it, so this is only a safeguard.
 const POLL: Duration = Duration::from_secs(5);
 
-/// A partition that is read up to an end.
+/// A partition of a replay.
 #[derive(Debug)]
-pub(super) struct Part {
-    /// `None` if it could not even be begun.
+pub(super) struct ReplayPart {
+    /// `None` if it cannot be read.
     id: Option<PartitionId>,
     pub(super) end: i64,
-    /// Nothing more of it is begun.
+    /// No more of its records are handed out.
     is_over: bool,
     /// Why it is over before its end.
     why: Option<UnfinishedReason>,
-    /// What the group says of it after all is over.
+    /// The committed offset after the replay.
     reached: i64,
 }
 
-/// Takes the partitions for the machine.
+/// Assigns the partitions to the consumer and the scheduler.
 pub(super) fn assign(
     engine: &Engine,
     consumer: &mut Consumer,
     states: &States,
-    stretches: &Stretches,
+    ranges: &ReplayRanges,
 ) -> Result<(), StartError> {
     if let Some(link) = engine.sources.first() {
-        // It is set once, before anything can happen.
+        // The handle is set once, before the first poll.
         let _ = link.wakeup.set(consumer.wakeup_handle());
     }
-    let readable = || stretches.iter().filter(|(_, stretch)| stretch.trouble.is_none());
+    let readable = || ranges.iter().filter(|(_, range)| range.error.is_none());
     consumer.assign(readable().map(|(partition, _)| partition.clone()))?;
     let mut begins = vec![];
-    for (partition, stretch) in readable() {
-        let sought = consumer.seek(partition, stretch.begin);
+    for (partition, range) in readable() {
+        let sought = consumer.seek(partition, range.begin);
         sought.map_err(|error| StartError::Replay(error.to_string()))?;
         begins.push(Begin {
             partition: partition.clone(),
-            position: stretch.begin,
+            position: range.begin,
             leader_epoch: None,
-            committed: stretch.committed.clone(),
+            committed: range.committed.clone(),
             held: None,
         });
     }
     engine.assigned(SOURCE, states, begins);
     let mut state = engine.state();
-    for (partition, stretch) in stretches {
-        let part = Part {
+    for (partition, range) in ranges {
+        let part = ReplayPart {
             id: state.owned.get(partition).map(|owned| owned.id),
-            end: stretch.end,
-            is_over: stretch.trouble.is_some(),
-            why: stretch.trouble.clone(),
-            reached: stretch.begin,
+            end: range.end,
+            is_over: range.error.is_some(),
+            why: range.error.clone(),
+            reached: range.begin,
         };
         state.parts.insert(partition.clone(), part);
     }
     Ok(())
 }
 
-/// Reads until all has ended, then until the engine has.
+/// Polls until all partitions have ended, then until the engine has.
 pub(super) async fn run(engine: Arc<Engine>, mut consumer: Consumer) {
     let mut reading = engine.being_read();
     while !engine.is_closed() && engine.failure().is_none() {
-        engine.obey(SOURCE, &mut consumer);
+        engine.perform_commands(SOURCE, &mut consumer);
         let left = engine.being_read();
         if left != reading {
-            // What lies behind an end is not fetched. Partitions that stay keep their positions.
+            // Records behind an end are not fetched. The other partitions keep their positions.
             if let Err(error) = consumer.assign(left.iter().cloned()) {
                 engine.fail(AppError::Consumer(error.to_string()));
             }
@@ -101,12 +101,12 @@ pub(super) async fn run(engine: Arc<Engine>, mut consumer: Consumer) {
             poll(&engine, &mut consumer).await;
         }
     }
-    engine.obey(SOURCE, &mut consumer);
+    engine.perform_commands(SOURCE, &mut consumer);
     if engine.failure().is_none() {
-        engine.ask_reached(&mut consumer).await;
+        engine.read_reached(&mut consumer).await;
     }
     if let Err(error) = consumer.close().await {
-        tracing::warn!(%error, "a consumer did not close in peace");
+        tracing::warn!(event = "consumer_close_failed", %error, "consumer close failed: {error}");
     }
 }
 
@@ -114,11 +114,11 @@ async fn poll(engine: &Engine, consumer: &mut Consumer) {
     match consumer.poll(POLL).await {
         Ok(records) => engine.accept(SOURCE, None, &records),
         Err(PollError::Wakeup) => {}
-        Err(error) if source::passes(&error) => source::pause_after(&error).await,
+        Err(error) if source::is_transient(&error) => source::back_off(&error).await,
         Err(error) => {
             let concerned = engine.concerned(&error);
             if concerned.is_empty() {
-                tracing::error!(%error, "a replay cannot go on");
+                tracing::error!(event = "replay_failed", %error, "replay failed: {error}");
                 engine.fail(AppError::from(&error));
             }
             for partition in concerned {
@@ -130,31 +130,31 @@ async fn poll(engine: &Engine, consumer: &mut Consumer) {
 }
 
 impl Engine {
-    /// Those of which something is still to be read.
+    /// The partitions with records left to read.
     fn being_read(&self) -> BTreeSet<TopicPartition> {
         let state = self.state();
-        let is_read = |part: &Part| {
-            let status = part.id.and_then(|id| state.work.partition_status(id));
+        let is_read = |part: &ReplayPart| {
+            let status = part.id.and_then(|id| state.scheduler.partition_status(id));
             !part.is_over && status.is_some_and(|status| status.end < part.end)
         };
         let parts = state.parts.iter().filter(|(_, part)| is_read(part));
         parts.map(|(partition, _)| partition.clone()).collect()
     }
 
-    /// Whether the machine has nothing more to do for any of them.
+    /// Whether the scheduler has released all partitions.
     fn are_parts_released(&self) -> bool {
         self.state().owned.is_empty()
     }
 
-    /// Waits until the machine wants something of a source that does not poll.
+    /// Waits for commands of a source that does not poll.
     async fn commands_for(&self, source: SourceId) {
         if let Some(link) = self.sources.get(usize::from(source.0)) {
-            // That it took so long is no matter: whoever calls looks again.
+            // After a timeout the caller checks again.
             let _ = tokio::time::timeout(POLL, link.commands.notified()).await;
         }
     }
 
-    /// Whom an error keeps from being read; none if it is all of them.
+    /// The partitions that a poll error concerns; none if it concerns all.
     fn concerned(&self, error: &PollError) -> Vec<TopicPartition> {
         match error {
             PollError::Unreadable { partition, .. }
@@ -173,8 +173,8 @@ impl Engine {
         }
     }
 
-    /// What counts is what the group knows: there the next run begins.
-    async fn ask_reached(&self, consumer: &mut Consumer) {
+    /// Reads the committed offsets, where the next run begins.
+    async fn read_reached(&self, consumer: &mut Consumer) {
         let partitions: Vec<TopicPartition> = self.state().parts.keys().cloned().collect();
         if partitions.is_empty() {
             return;
@@ -192,15 +192,15 @@ impl Engine {
         }
     }
 
-    /// Those that have not come to their end. Asked for when the engine has ended.
+    /// The partitions that have not reached their end, after the engine has ended.
     pub(crate) fn unfinished(&self) -> BTreeMap<TopicPartition, UnfinishedPartition> {
         let state = self.state();
-        let is_unfinished = |part: &Part| {
+        let is_unfinished = |part: &ReplayPart| {
             let is_shorter = matches!(part.why, Some(UnfinishedReason::Shorter { .. }));
             part.reached < part.end || is_shorter
         };
         let unfinished = state.parts.iter().filter(|(_, part)| is_unfinished(part));
-        let told = unfinished.map(|(partition, part)| {
+        let unfinished = unfinished.map(|(partition, part)| {
             let unfinished = UnfinishedPartition {
                 reached: part.reached,
                 end: part.end,
@@ -208,12 +208,12 @@ impl Engine {
             };
             (partition.clone(), unfinished)
         });
-        told.collect()
+        unfinished.collect()
     }
 }
 
 impl State {
-    /// The same offsets, with where their partitions end.
+    /// Adds the ends of partitions to the metadata of a commit.
     pub(super) fn marked(&self, mut offsets: Vec<CommitOffset>) -> Vec<CommitOffset> {
         for offset in &mut offsets {
             if let Some(part) = self.parts.get(&offset.partition) {
@@ -223,32 +223,34 @@ impl State {
         offsets
     }
 
-    /// Gives back what is done up to its end; `false` if that is nothing.
+    /// Gives back partitions that are done up to their end; `false` if there are none.
     pub(super) fn give_back_done(&mut self, now_ms: i64) -> bool {
         let mut done = vec![];
         for part in self.parts.values_mut().filter(|part| !part.is_over) {
-            let status = part.id.and_then(|id| self.work.partition_status(id));
+            let status = part.id.and_then(|id| self.scheduler.partition_status(id));
             if status.is_some_and(|status| status.frontier >= part.end) {
                 part.is_over = true;
                 done.extend(part.id);
             }
         }
-        self.work.handle_revoking(now_ms, &done);
+        self.scheduler.handle_revoking(now_ms, &done);
         !done.is_empty()
     }
 
-    /// Ends a partition before its end: what is in handlers may end, what is done is committed. `false` if it has none.
+    /// Ends a partition of a replay early: records in handlers are finished, and its progress is committed. `false` if it
+    /// is not part of a replay.
     pub(super) fn give_up(&mut self, now_ms: i64, partition: &TopicPartition, why: UnfinishedReason) -> bool {
         let Some(part) = self.parts.get_mut(partition) else {
             return false;
         };
         if !part.is_over {
-            tracing::error!(%partition, %why, "a replay gives a partition up; others go on");
+            tracing::error!(event = "replay_partition_failed", %partition, %why,
+                "replay of {partition} stopped early, other partitions go on: {why}");
         }
         part.is_over = true;
         part.why.get_or_insert(why);
         if let Some(id) = part.id {
-            self.work.handle_revoking(now_ms, &[id]);
+            self.scheduler.handle_revoking(now_ms, &[id]);
         }
         true
     }

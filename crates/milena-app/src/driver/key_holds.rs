@@ -1,6 +1,6 @@
-//! Keys that stay in order through retries: what is held of them, and what of that is done.
+//! Key holds: reads the held-keys topics and the commits of their group.
 //!
-//! The rules are the machine's: see `milena_machines::app::fence`.
+//! The protocol is described in `milena_machines::app::key_holds`.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,6 +11,7 @@ use milena_client::{
     consumer::{Consumer, ListenerError, TopicPartition},
 };
 use milena_machines::app::{CommittedOffset, HeldRecord, PartitionId, Role, commit_map};
+use tokio::sync::Notify;
 
 use super::Engine;
 use crate::{
@@ -20,10 +21,10 @@ use crate::{
     topics::{HELD, held_topic},
 };
 
-/// How long a poll waits before it is looked whether all is read.
+/// The time that a poll waits before the position is checked.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What an engine needs to keep keys in order.
+/// Access to the held-keys topics of an engine.
 #[derive(Debug)]
 pub(crate) struct HeldTopics {
     admin: Admin,
@@ -31,21 +32,23 @@ pub(crate) struct HeldTopics {
     owner: String,
     /// The group that reads them.
     group: ByteString,
-    /// Of a consumer that reads partitions by hand, and commits nothing.
+    /// Of a consumer that assigns partitions itself and commits nothing.
     config: ConfigMap,
+    /// Notified when the scheduler asks which keys are free.
+    check_requested: Notify,
 }
 
-/// The group that reads what is held for another.
+/// The group that reads the held-keys topics of another group.
 pub(crate) fn held_group(group: &str) -> String {
     format!("{group}{HELD}")
 }
 
-/// Whether keys stay in order through the retries of a route.
+/// Whether a route keeps the order of keys through retries.
 pub(crate) fn keeps_key_order(route: &Route) -> bool {
     route.policy.retry.ordering == RetryOrdering::HoldKey
 }
 
-/// The partition that holds records of this one.
+/// The held-keys partition of a main partition.
 fn held_partition(main: &TopicPartition) -> TopicPartition {
     TopicPartition::new(held_topic(&main.topic), main.partition)
 }
@@ -57,31 +60,36 @@ impl HeldTopics {
             owner: group.to_owned(),
             group: ByteString::from(held_group(group)),
             config,
+            check_requested: Notify::new(),
         }
     }
 
-    /// What the group has committed.
+    pub(super) fn request_check(&self) {
+        self.check_requested.notify_one();
+    }
+
+    /// The committed offsets of the group.
     async fn committed(&self) -> Result<BTreeMap<TopicPartition, OffsetAndMetadata>, AdminError> {
         let mut results = self.admin.list_group_offsets([self.group.clone()]).await;
         results.remove(&self.group).unwrap_or_else(|| Ok(BTreeMap::new()))
     }
 
-    /// The first offset that is not written; what open transactions have written counts.
+    /// The log end offset, with the records of open transactions.
     async fn end(&self, partition: &TopicPartition) -> Result<i64, AdminError> {
-        let asked = [(partition.clone(), OffsetSpec::Latest)];
-        let mut results = self.admin.list_offsets(asked).await;
+        let request = [(partition.clone(), OffsetSpec::Latest)];
+        let mut results = self.admin.list_offsets(request).await;
         let found = results.remove(partition).unwrap_or(Ok(None))?;
         Ok(found.map_or(0, |found| found.offset))
     }
 
-    /// Where a record is that was written before, if the broker did not say so: no later than the last that there is. A
-    /// fence that is a little too far away frees its key a little too late.
-    pub(super) async fn last(&self, topic: &str, partition: i32) -> Result<i64, AdminError> {
+    /// The last offset of a partition: an upper bound for a record whose offset the broker did not return. A key that is
+    /// held up to a higher offset is only freed a little later.
+    pub(super) async fn last_offset(&self, topic: &str, partition: i32) -> Result<i64, AdminError> {
         let end = self.end(&TopicPartition::new(topic, partition)).await?;
         Ok(end - 1)
     }
 
-    /// What is held for a main partition and not done.
+    /// The unfinished records that are held for a main partition.
     pub(super) async fn read(&self, main: &TopicPartition) -> Result<Vec<HeldRecord>, ListenerError> {
         let partition = held_partition(main);
         let committed = self.committed().await?.remove(&partition);
@@ -96,7 +104,7 @@ impl HeldTopics {
         consumer.seek(&partition, begin)?;
         while consumer.position(&partition).await?.offset < end {
             let records = consumer.poll(POLL).await?;
-            // Another group may read the topic and hold its records beside ours.
+            // Another group may hold its records in the same topic.
             let ours = records.iter().filter(|record| {
                 let failure_record = failure::read(record.headers());
                 failure_record
@@ -121,12 +129,12 @@ impl HeldTopics {
 }
 
 impl Engine {
-    /// Reads what is held for partitions that were just assigned, as far as their keys stay in order.
+    /// Reads the held records of partitions that were just assigned, if their handlers keep the order of keys.
     pub(super) async fn read_held(
         &self,
         partitions: &[TopicPartition],
     ) -> Result<Vec<(TopicPartition, Vec<HeldRecord>)>, ListenerError> {
-        let Some(topics) = &self.held else {
+        let Some(topics) = &self.key_holds else {
             return Ok(vec![]);
         };
         let mut all = vec![];
@@ -139,52 +147,53 @@ impl Engine {
         Ok(all)
     }
 
-    /// The main partitions that the machine asks for, with their names.
-    async fn asked(&self) -> Vec<(PartitionId, TopicPartition)> {
+    /// Waits for main partitions whose held keys are to be checked.
+    async fn key_hold_checks(&self, topics: &HeldTopics) -> Vec<(PartitionId, TopicPartition)> {
         loop {
             {
                 let mut state = self.state();
-                let ids = std::mem::take(&mut state.asked_held);
+                let ids = std::mem::take(&mut state.key_hold_checks);
                 let named = ids
                     .iter()
-                    .filter_map(|id| Some((*id, state.work.partition(*id)?.clone())));
+                    .filter_map(|id| Some((*id, state.scheduler.partition(*id)?.clone())));
                 let named: Vec<_> = named.collect();
                 if !named.is_empty() {
                     return named;
                 }
             }
-            self.held_asked.notified().await;
+            topics.check_requested.notified().await;
         }
     }
 }
 
-/// The task that asks which keys are free. It ends when it is aborted.
+/// The task that checks which keys are free. It ends when it is aborted.
 pub(super) async fn run(engine: Arc<Engine>) {
-    let Some(topics) = &engine.held else { return };
+    let Some(topics) = &engine.key_holds else { return };
     loop {
-        let asked = engine.asked().await;
+        let checks = engine.key_hold_checks(topics).await;
         let committed = match topics.committed().await {
             Ok(committed) => committed,
             Err(error) => {
-                tracing::warn!(%error, group = &*topics.group, "which keys are free is not known; it is asked again");
+                tracing::warn!(event = "held_keys_check_failed", %error, group = &*topics.group,
+                    "reading the offsets of group {} failed, retrying: {error}", &*topics.group);
                 continue;
             }
         };
         engine.act(None, |state, _| {
-            for (id, main) in asked {
+            for (id, main) in checks {
                 if let Some(found) = committed.get(&held_partition(&main)) {
                     let found = CommittedOffset {
                         offset: found.offset,
                         metadata: found.metadata.to_string(),
                     };
-                    state.work.handle_held_commit(id, &found);
+                    state.scheduler.handle_held_commit(id, &found);
                 }
             }
         });
     }
 }
 
-/// The name of the group that reads a partition for this one.
+/// The group that reads the partitions of a role.
 pub(super) fn group_of(group: &str, role: Role) -> String {
     match role {
         Role::Main => group.to_owned(),

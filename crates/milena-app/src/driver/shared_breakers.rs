@@ -1,7 +1,7 @@
-//! Breakers that handlers share whose records are delivered in different ways, and so have machines of their own.
+//! Circuit breakers that engines of different deliveries share.
 //!
-//! A machine acts while it has the lock: see `milena_machines::app::SharedBreakers`. When something has changed that others
-//! have to follow, all engines are told, and each acts in its own time.
+//! An engine acts while it has the lock: see `milena_machines::app::SharedBreakers`. When a breaker has changed so that
+//! others must follow, all engines are notified, and each acts in its own time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,16 +18,16 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    /// In the order that all machines have them in.
+pub(crate) struct BreakerExchange {
+    /// In the order of their ids in all schedulers.
     pub(super) names: Vec<String>,
     breakers: Mutex<SharedBreakers>,
-    /// How often something has changed.
+    /// The number of changes.
     changes: watch::Sender<u64>,
 }
 
-impl Shared {
-    /// `None` if no breaker is needed by handlers of several kinds of delivery.
+impl BreakerExchange {
+    /// `None` if no breaker is needed by handlers of several deliveries.
     pub(crate) fn new(routes: &BTreeMap<Delivery, Vec<Route>>, breakers: &BTreeMap<String, Breaker>) -> Option<Self> {
         let mut seen = BTreeSet::new();
         let mut names = BTreeSet::new();
@@ -54,12 +54,12 @@ impl Shared {
         self.breakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All engines have to look.
-    pub(super) fn tell(&self) {
+    /// Notifies all engines.
+    pub(super) fn notify(&self) {
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    pub(super) fn listen(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 }

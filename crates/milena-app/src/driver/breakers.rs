@@ -6,17 +6,17 @@ use super::{Engine, State};
 
 impl Engine {
     /// Logs a change of a breaker.
-    pub(super) fn tell_breaker(&self, state: &State, id: BreakerId, now: BreakerState) {
+    pub(super) fn log_breaker(&self, state: &State, id: BreakerId, now: BreakerState) {
         let handler = self.breakers.get(usize::from(id.0)).map_or("", String::as_str);
-        let Some(breaker) = state.work.breaker(id).filter(|breaker| breaker.spares_attempts()) else {
-            return tell_declared(handler, now);
+        let Some(breaker) = state.scheduler.breaker(id).filter(|breaker| breaker.spares_attempts()) else {
+            return log_declared(handler, now);
         };
         match now {
             BreakerState::Open => {
                 let until_ms = breaker.poll_timeout().unwrap_or_default();
                 let wait_ms = until_ms.saturating_sub(self.clock.now_ms()).max(0);
-                // Rounded, for the clock has moved on by a few milliseconds.
-                let (wait_s, reason) = ((wait_ms + 500) / 1000, state.last_unavailable.as_str());
+                // Rounded, because the clock has moved on by a few milliseconds.
+                let (wait_s, reason) = ((wait_ms + 500) / 1000, state.last_errors.dependency.as_str());
                 tracing::warn!(
                     event = "handler_down",
                     handler,
@@ -30,7 +30,7 @@ impl Engine {
     }
 }
 
-fn tell_declared(breaker: &str, state: BreakerState) {
+fn log_declared(breaker: &str, state: BreakerState) {
     match state {
         BreakerState::Open => tracing::warn!(
             event = "breaker_opened",

@@ -1,4 +1,4 @@
-//! Partitions that have records and deliver none: the group is well, and the consumer stands still.
+//! Stalled fetches: partitions with lag that deliver no records, although the group is healthy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,22 +8,22 @@ use milena_machines::app::{SourceId, WhenStalled};
 use super::Engine;
 use crate::{error::AppError, times::Waiting};
 
-/// Since when partitions of a source have stood where they stand.
+/// The end offset of each partition of a source, and since when it has not moved.
 #[derive(Debug, Default)]
-pub(super) struct Standing(BTreeMap<TopicPartition, (i64, i64)>);
+pub(super) struct FetchWatch(BTreeMap<TopicPartition, (i64, i64)>);
 
-/// A partition at this moment.
-struct Seen {
+/// The state of a partition.
+struct FetchState {
     partition: TopicPartition,
-    /// The next offset that can come.
+    /// The next offset that can arrive.
     end: i64,
     is_paused: bool,
-    /// Nothing holds it back, and it has nothing to do.
+    /// It is not paused and has no records.
     is_waiting: bool,
 }
 
-impl Seen {
-    /// What a poll waits for that can bring records of it. How much there is to read is not known before the first fetch.
+impl FetchState {
+    /// The kind of time that a poll spends waiting for its records. The lag is unknown before the first fetch.
     fn waits_for(&self, lag: Option<i64>) -> Waiting {
         match (lag, self.is_paused) {
             (Some(..=0), _) => Waiting::Idle,
@@ -33,9 +33,9 @@ impl Seen {
     }
 }
 
-impl Standing {
-    /// Whether a partition has stood still for long although there is something to read. Then it has as long again.
-    fn is_frozen(&mut self, now_ms: i64, seen: &Seen, lag: i64, stall_ms: i64) -> bool {
+impl FetchWatch {
+    /// Whether a partition with lag has not moved for `stall_ms`. The next report follows after as long again.
+    fn is_stalled(&mut self, now_ms: i64, seen: &FetchState, lag: i64, stall_ms: i64) -> bool {
         let since = self.0.entry(seen.partition.clone()).or_insert((seen.end, now_ms));
         if since.0 != seen.end || lag <= 0 || !seen.is_waiting {
             *since = (seen.end, now_ms);
@@ -47,30 +47,36 @@ impl Standing {
         true
     }
 
-    /// Looks for them, and does what is to be done about them. Also tells what the next poll waits for.
-    pub(super) fn look(&mut self, engine: &Arc<Engine>, source: SourceId, consumer: &mut RebalanceConsumer) -> Waiting {
+    /// Reports stalled fetches and acts as the policy says. Returns the kind of time that the next poll spends.
+    pub(super) fn check(
+        &mut self,
+        engine: &Arc<Engine>,
+        source: SourceId,
+        consumer: &mut RebalanceConsumer,
+    ) -> Waiting {
         let mut waiting = Waiting::Idle;
-        let (now_ms, stall_ms, action, all) = engine.waiting(source);
+        let (now_ms, stall_ms, action, all) = engine.fetch_states(source);
         self.0
             .retain(|partition, _| all.iter().any(|seen| seen.partition == *partition));
         for seen in all {
             let lag = consumer.current_lag(&seen.partition).ok().flatten();
             waiting = waiting.max(seen.waits_for(lag));
             let lag = lag.unwrap_or(0);
-            if !self.is_frozen(now_ms, &seen, lag, stall_ms) {
+            if !self.is_stalled(now_ms, &seen, lag, stall_ms) {
                 continue;
             }
             let (partition, offset) = (&seen.partition, seen.end);
-            tracing::error!(%partition, offset, lag, ?action, "a partition has records, but none are delivered");
+            tracing::error!(event = "fetch_stalled", %partition, offset, lag, ?action,
+                "{partition} has a lag of {lag} records at offset {offset}, but delivers none");
             match action {
                 WhenStalled::Report | WhenStalled::Stop => {}
-                // What was fetched and what is being fetched is forgotten.
+                // The seek drops fetches that are buffered or in flight.
                 WhenStalled::Retry => drop(consumer.seek(partition, offset)),
                 WhenStalled::End => engine.fail(AppError::Stalled {
                     topic: partition.topic.to_string(),
                     partition: partition.partition,
                     offset,
-                    why: format!("{lag} records are there, but none are delivered"),
+                    why: format!("the lag is {lag} records, but none are delivered"),
                 }),
             }
         }
@@ -79,14 +85,14 @@ impl Standing {
 }
 
 impl Engine {
-    fn waiting(&self, source: SourceId) -> (i64, i64, WhenStalled, Vec<Seen>) {
+    fn fetch_states(&self, source: SourceId) -> (i64, i64, WhenStalled, Vec<FetchState>) {
         let state = self.state();
-        let config = state.work.config();
+        let config = state.scheduler.config();
         let owned = state.owned.iter().filter(|(_, owned)| owned.source == source);
         let seen = owned.filter_map(|(partition, owned)| {
-            let status = state.work.partition_status(owned.id)?;
-            let is_paused = state.work.pauses(owned.id)?.iter().next().is_some();
-            Some(Seen {
+            let status = state.scheduler.partition_status(owned.id)?;
+            let is_paused = state.scheduler.pauses(owned.id)?.iter().next().is_some();
+            Some(FetchState {
                 partition: partition.clone(),
                 end: status.end,
                 is_paused,
@@ -106,8 +112,8 @@ impl Engine {
 mod tests {
     use super::*;
 
-    fn seen(end: i64, is_waiting: bool) -> Seen {
-        Seen {
+    fn seen(end: i64, is_waiting: bool) -> FetchState {
+        FetchState {
             partition: TopicPartition::new("orders", 0),
             end,
             is_paused: false,
@@ -117,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_poll_waits_for_what_is_there_and_may_be_fetched() {
-        let seen = |is_paused| Seen {
+        let seen = |is_paused| FetchState {
             is_paused,
             ..seen(5, true)
         };
@@ -130,21 +136,21 @@ mod tests {
     }
 
     #[test]
-    fn only_what_could_move_and_does_not_is_frozen() {
-        let mut standing = Standing::default();
-        let mut is_frozen = |now_ms, seen: Seen, lag| standing.is_frozen(now_ms, &seen, lag, 100);
-        assert!(!is_frozen(0, seen(5, true), 3));
-        assert!(!is_frozen(99, seen(5, true), 3));
-        assert!(is_frozen(100, seen(5, true), 3));
-        // It has as long again.
-        assert!(!is_frozen(150, seen(5, true), 3));
-        assert!(is_frozen(200, seen(5, true), 3));
+    fn only_what_could_move_and_does_not_is_stalled() {
+        let mut watch = FetchWatch::default();
+        let mut is_stalled = |now_ms, seen: FetchState, lag| watch.is_stalled(now_ms, &seen, lag, 100);
+        assert!(!is_stalled(0, seen(5, true), 3));
+        assert!(!is_stalled(99, seen(5, true), 3));
+        assert!(is_stalled(100, seen(5, true), 3));
+        // The next report follows after as long again.
+        assert!(!is_stalled(150, seen(5, true), 3));
+        assert!(is_stalled(200, seen(5, true), 3));
         // It moves.
-        assert!(!is_frozen(300, seen(6, true), 3));
-        // There is nothing to read, then something holds it back.
-        assert!(!is_frozen(500, seen(6, true), 0));
-        assert!(!is_frozen(700, seen(6, false), 3));
-        assert!(!is_frozen(799, seen(6, true), 3));
-        assert!(is_frozen(800, seen(6, true), 3));
+        assert!(!is_stalled(300, seen(6, true), 3));
+        // No lag, then paused.
+        assert!(!is_stalled(500, seen(6, true), 0));
+        assert!(!is_stalled(700, seen(6, false), 3));
+        assert!(!is_stalled(799, seen(6, true), 3));
+        assert!(is_stalled(800, seen(6, true), 3));
     }
 }
