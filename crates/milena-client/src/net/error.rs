@@ -23,9 +23,12 @@ pub(crate) enum CallError {
         api: ApiKey,
         timeout_ms: i64,
     },
-    /// The request was never sent.
+    /// The request was never sent. Boxed, because every result of a request has room for this type.
     #[error("cannot connect to {address}: {error}")]
-    ConnectFailed { address: Endpoint, error: ConnectError },
+    ConnectFailed {
+        address: Endpoint,
+        error: Box<ConnectError>,
+    },
     /// The request was never sent, and this broker will never accept it.
     #[error(
         "the broker at {address} supports no usable version of {api}: we can use {ours}, it has {}",

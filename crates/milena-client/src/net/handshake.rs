@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 
 use bytes::Bytes;
-use milena_wire::{frame, message::Request};
+use milena_wire::{decode::DecodeError, frame, message::Request, messages::ApiVersionsRequest};
 use tokio::io::AsyncWriteExt;
 
 use super::{
@@ -55,7 +55,7 @@ impl<'a> Handshake<'a> {
         loop {
             let response = self.call(&negotiation.request(), negotiation.version()).await?;
             let step = negotiation.handle(&response);
-            match step.map_err(|error| malformed::<milena_wire::messages::ApiVersionsRequest>(error))? {
+            match step.map_err(malformed::<ApiVersionsRequest>)? {
                 NegotiationStep::Done(versions) => return Ok(versions),
                 NegotiationStep::Again(next) => negotiation = next,
                 NegotiationStep::Refused(error) => return Err(ConnectError::VersionsRefused(error)),
@@ -80,6 +80,6 @@ impl<'a> Handshake<'a> {
     }
 }
 
-fn malformed<R: Request>(error: milena_wire::decode::DecodeError) -> ConnectError {
+fn malformed<R: Request>(error: DecodeError) -> ConnectError {
     ConnectError::MalformedResponse { api: R::KEY, error }
 }

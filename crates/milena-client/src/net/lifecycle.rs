@@ -114,7 +114,7 @@ impl Lifecycle {
         self.note_failure(error.cause(), error.to_string());
         let error = CallError::ConnectFailed {
             address: self.link.endpoint.clone(),
-            error,
+            error: Box::new(error),
         };
         tracing::debug!(event = "connect_failed", node = self.link.node_id, %error, "cannot connect");
         self.link.fail_waiting(&error);
