@@ -22,7 +22,7 @@ pub struct Schema {
     /// Keys of others, by owner. A name that ends in a dot stands for all names that begin so.
     pub owners: &'static [(&'static str, &'static [&'static str])],
     /// Other configurations: a key of theirs is explained, not taken for a slip.
-    pub others: &'static [&'static Schema],
+    pub others: &'static [&'static Self],
     /// Keys that are refused, by reason. A name that ends in a dot stands for all names that begin so.
     pub unsupported: &'static [(&'static str, &'static [&'static str])],
 }
@@ -189,8 +189,6 @@ impl fmt::Debug for Schema {
 /// The reason or owner under which a list has the name.
 fn reason(lists: &[(&'static str, &[&str])], name: &str) -> Option<&'static str> {
     let matches = |known: &&str| *known == name || (known.ends_with('.') && name.starts_with(*known));
-    let list = lists
-        .iter()
-        .find(|(_, names)| names.iter().any(|known| matches(&known)));
+    let list = lists.iter().find(|(_, names)| names.iter().any(matches));
     list.map(|(reason, _)| *reason)
 }

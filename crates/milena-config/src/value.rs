@@ -173,7 +173,7 @@ impl<T: FromText + Ord + Clone> FromConfigValue for Vec<T> {
     fn from_config_value(value: &ConfigValue) -> Option<Self> {
         match value {
             ConfigValue::List(elements) => {
-                let parsed: Option<Vec<T>> = elements.iter().map(|element| T::from_text(element)).collect();
+                let parsed: Option<Self> = elements.iter().map(|element| T::from_text(element)).collect();
                 parsed.map(unique)
             }
             _ => None,
