@@ -69,7 +69,11 @@ fn subscriptions_are_stored_shown_and_listed() {
     for (wrong, code, text) in [
         (("interval.ms", SET, "5"), ErrorCode::InvalidRequest, "100 to 3600000"),
         (("foo", SET, "5"), ErrorCode::InvalidRequest, "foo"),
-        (("match", SET, "color=.*"), ErrorCode::InvalidConfig, "selector"),
+        (
+            ("match", SET, "color=.*"),
+            ErrorCode::InvalidConfig,
+            "the attribute must be one of",
+        ),
         (
             ("match", SET, "client_id=("),
             ErrorCode::InvalidConfig,
@@ -78,7 +82,7 @@ fn subscriptions_are_stored_shown_and_listed() {
         (
             ("match", SET, "client_id"),
             ErrorCode::InvalidConfig,
-            "selector=pattern",
+            "attribute=pattern",
         ),
     ] {
         let (error, message) = alter(&mut client, slow, &[wrong]);
