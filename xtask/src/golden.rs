@@ -48,20 +48,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Stores the output of a program of one file.
-fn write_output(check: bool, room: &str, program: &str, file: &str) -> Result<()> {
-    let room = crate::root().join("crates").join(room);
+fn write_output(check: bool, package: &str, program: &str, file: &str) -> Result<()> {
+    let package = crate::root().join("crates").join(package);
     let mut java = Command::new("java");
     java.args(["-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp"])
         .arg(kafka::classpath(kafka::Jars::Kafka)?)
-        .arg(room.join("golden").join(program));
-    keep_output(check, &mut java, &room.join("tests/golden").join(file))
+        .arg(package.join("golden").join(program));
+    keep_output(check, &mut java, &package.join("tests/golden").join(file))
 }
 
 /// The partitions that Kafka's and librdkafka's partitioners choose.
 fn write_partitions(check: bool) -> Result<()> {
-    let room = crate::root().join("crates/milena-client");
+    let package = crate::root().join("crates/milena-client");
     let classes = std::env::temp_dir().join(format!("milena-partitions-{}", std::process::id()));
-    let kafkas = compile(&room.join("golden/partitions"), &classes).and_then(|()| {
+    let kafkas = compile(&package.join("golden/partitions"), &classes).and_then(|()| {
         let mut java = Command::new("java");
         java.arg("-cp")
             .arg(format!(
@@ -70,14 +70,18 @@ fn write_partitions(check: bool) -> Result<()> {
                 kafka::classpath(kafka::Jars::Kafka)?
             ))
             .arg("org.apache.kafka.clients.producer.internals.PartitionVectors");
-        keep_output(check, &mut java, &room.join("tests/golden/partitions.txt"))
+        keep_output(check, &mut java, &package.join("tests/golden/partitions.txt"))
     });
     // Removed whether or not the run succeeded; nothing in there is worth keeping.
     fs::remove_dir_all(&classes).ok();
     kafkas?;
     let mut python = client::python_with_confluent()?;
-    python.arg(room.join("golden/librdkafka_partitions.py"));
-    keep_output(check, &mut python, &room.join("tests/golden/librdkafka_partitions.txt"))
+    python.arg(package.join("golden/librdkafka_partitions.py"));
+    keep_output(
+        check,
+        &mut python,
+        &package.join("tests/golden/librdkafka_partitions.txt"),
+    )
 }
 
 /// Writes the output of a program to a file, or compares it.

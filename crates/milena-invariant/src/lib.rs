@@ -1,7 +1,7 @@
 //! Invariants: conditions that always hold, unless this code base has a bug.
 //!
 //! [`invariant!`] checks a condition and returns whether it holds. [`violated!`] marks a branch that no correct state leads
-//! to. Both take the name of the invariant, which says what holds: `every_timer_has_a_group`. A violation
+//! to. Both take the name of the invariant, a statement that holds: `every_timer_has_a_group`. A violation
 //!
 //! - panics in builds with debug assertions, and wherever [`panic_on_violation`] was called (the simulator);
 //! - otherwise is counted, and logged the first time with the event `invariant_violated`. The caller goes on, with a way
@@ -10,7 +10,7 @@
 //! [`violations`] has the counters, [`to_prometheus`] writes them for a metrics endpoint. They never influence a decision,
 //! so that machines stay a function of their inputs.
 //!
-//! Bytes and messages of a peer are no invariants: what a peer may get wrong is an error, not a violation.
+//! Bytes and messages of a peer are not covered by invariants: a mistake of a peer is an error, not a violation.
 //!
 //! ```
 //! use milena_invariant::{invariant, violated};
@@ -49,7 +49,7 @@ macro_rules! invariant {
     }};
 }
 
-/// Marks a branch that no correct state leads to; the name says what should have held.
+/// Marks a branch that no correct state leads to; the name states the condition that should have held.
 #[macro_export]
 macro_rules! violated {
     ($name:literal $(,)?) => {{

@@ -176,7 +176,7 @@ impl Log {
         let Validated { batch, mut header } = validate::validate(records, &config, now_ms)?;
         let mut writer = self.writer();
         if let Some(duplicate) = writer.producers.check(&header)? {
-            return Ok(writer.was_there(&duplicate, &config));
+            return Ok(writer.duplicate(&duplicate, &config));
         }
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;

@@ -84,7 +84,7 @@ impl Segment {
     }
 
     /// A segment that will replace others: until then its file names end with `suffix`.
-    pub(crate) fn in_the_making(
+    pub(crate) fn unfinished(
         disk: Arc<dyn Disk>,
         dir: &Path,
         base_offset: i64,

@@ -81,7 +81,7 @@ impl Writer {
         }
     }
 
-    pub(crate) fn was_there(&self, duplicate: &Duplicate, config: &LogConfig) -> Appended {
+    pub(crate) fn duplicate(&self, duplicate: &Duplicate, config: &LogConfig) -> Appended {
         Appended {
             base_offset: duplicate.base_offset,
             last_offset: duplicate.last_offset,

@@ -1,4 +1,4 @@
-//! What the machine of an application costs for each record.
+//! The cost of the scheduler for each record.
 //!
 //! `cargo bench -p milena-machines --bench app`
 
@@ -22,7 +22,7 @@ const ROOM: Room = Room {
     wide: true,
 };
 
-/// The offsets in an order that has nothing to do with them.
+/// The offsets in random order.
 fn shuffled(count: i64) -> Vec<i64> {
     let mut random = Random::new(1);
     let mut offsets: Vec<i64> = (0..count).collect();
@@ -40,7 +40,7 @@ fn delivered(count: i64) -> Tracker {
     tracker
 }
 
-/// Completions in any order, each with a look at what to commit.
+/// Completions in random order, each with a read of the frontier.
 #[divan::bench(args = [1_000, 100_000, 1_000_000])]
 fn complete(bencher: Bencher<'_, '_>, count: i64) {
     let order = shuffled(count);
@@ -62,7 +62,7 @@ fn deliver(bencher: Bencher<'_, '_>, count: i64) {
         .bench_local(|| delivered(count));
 }
 
-/// A million offsets above the commit, so many in a hundred unfinished.
+/// A million offsets above the commit, with this percentage unfinished.
 #[divan::bench(args = [1, 10, 50])]
 fn encode(bencher: Bencher<'_, '_>, holes_percent: u64) {
     let mut random = Random::new(2);
@@ -157,7 +157,7 @@ impl Keyed for Keys {
     }
 }
 
-/// The whole way of runs that go to a handler of batches: each partition has one of 500 in a poll.
+/// The whole path of runs to a handler of batches: each partition has one of 500 records in a poll.
 #[divan::bench(args = [Order::Key, Order::Partition, Order::Unordered])]
 fn whole_way_of_runs(bencher: Bencher<'_, '_>, order: Order) {
     let (mut work, ids) = work::<Keys>(order, Some(BatchConfig::default()));
@@ -191,7 +191,7 @@ fn whole_way_of_runs(bencher: Bencher<'_, '_>, order: Order) {
     });
 }
 
-/// The whole way of a record: it arrives in polls of 512, is handed out in batches of 64, and is done. 1,000 keys, of which
+/// The whole path of a record: it arrives in polls of 512, is handed out in batches of 64, and is done. 1,000 keys, of which
 /// some are far more frequent than others.
 #[divan::bench(args = [Order::Key, Order::Partition, Order::Unordered])]
 fn whole_way(bencher: Bencher<'_, '_>, order: Order) {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use milena_invariant::invariant;
+
 /// Deadlines by key, at most one for each. Equal deadlines fire in the order of their keys.
 ///
 /// Moving a deadline costs two tree operations. Where that would happen on every heartbeat, keep the true deadline
@@ -53,8 +55,9 @@ impl<Key: Clone + Ord> Timers<Key> {
         if self.next_deadline()? > now_ms {
             return None;
         }
-        let (_, key) = self.queue.pop_first()?;
-        self.deadlines.remove(&key);
+        let (deadline, key) = self.queue.pop_first()?;
+        let removed = self.deadlines.remove(&key);
+        invariant!(removed == Some(deadline), "every_queued_deadline_is_current");
         Some(key)
     }
 }

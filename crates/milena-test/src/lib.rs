@@ -8,10 +8,6 @@
 //! Unexpected conditions panic, so that they fail the test.
 
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::missing_panics_doc,
-    reason = "panics are how a test kit tells of what should not be"
-)]
 
 mod broker;
 mod faults;

@@ -13,8 +13,11 @@ use super::{
 pub(super) fn message_list(messages: &[Message]) -> String {
     let mut code = String::from(
         "//! Kafka's messages, one module for each; a message is also exported here under its own name.\n\n\
-         // Generated from tables: functions are long but straight, and fields are read in wire order.\n\
-         #![allow(clippy::too_many_lines, clippy::field_reassign_with_default)]\n\n",
+         #![allow(\n\
+             clippy::too_many_lines,\n\
+             clippy::field_reassign_with_default,\n\
+             reason = \"generated from tables: functions are long but straight, and fields are read in wire order\"\n\
+         )]\n\n",
     );
     for message in messages {
         let _ = writeln!(code, "pub mod {};", message.module());

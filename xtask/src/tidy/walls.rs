@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 /// A crate of this repository and its permitted dependencies.
-struct Room {
+struct CrateRules {
     name: &'static str,
     /// The crates of ours it may use.
-    rooms: &'static [&'static str],
+    crates: &'static [&'static str],
     /// The crates of others it may use, each explained in `docs/dependencies.md`; build and test dependencies are free.
     outside: &'static [&'static str],
     /// Names that its sources may not contain.
@@ -17,35 +17,35 @@ struct Room {
     /// The one file or folder that may contain them, because it does the IO of the crate.
     seam: &'static str,
     /// Whether it reads untrusted bytes, and therefore must have the lints against panics.
-    reads_strangers: bool,
+    reads_untrusted: bool,
 }
 
 /// The page with the reason for each dependency.
 const REASONS: &str = "docs/dependencies.md";
 
 /// No clock, no network, no threads, no async.
-const NO_WORLD: &[&str] = &["net::", "thread::", "Instant", "SystemTime", "tokio", "async"];
+const NO_IO: &[&str] = &["net::", "thread::", "Instant", "SystemTime", "tokio", "async"];
 const NO_FILES: &[&str] = &["fs::", "File"];
 /// Nothing that differs from one run to the next.
-const NO_CHANCE: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
+const NO_RANDOMNESS: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
 
 /// A file may be the origin of a value, but is never opened.
 const NO_FILES_OPENED: &[&str] = &["fs::", "File::"];
 /// Settings come from the caller, never from the process around it.
 const NO_ENVIRONMENT: &[&str] = &["env::"];
 
-const ROOMS: &[Room] = &[
-    Room {
+const CRATES: &[CrateRules] = &[
+    CrateRules {
         name: "milena-invariant",
-        rooms: &[],
+        crates: &[],
         outside: &["tracing"],
-        never: &[NO_WORLD, NO_FILES],
+        never: &[NO_IO, NO_FILES],
         seam: "",
-        reads_strangers: false,
+        reads_untrusted: false,
     },
-    Room {
+    CrateRules {
         name: "milena-wire",
-        rooms: &[],
+        crates: &[],
         outside: &[
             "base64",
             "bytes",
@@ -59,45 +59,45 @@ const ROOMS: &[Room] = &[
             "twox-hash",
             "zstd-safe",
         ],
-        never: &[NO_WORLD, NO_FILES],
+        never: &[NO_IO, NO_FILES],
         seam: "",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena-config",
-        rooms: &[],
+        crates: &[],
         outside: &["thiserror", "toml"],
-        never: &[NO_WORLD, NO_FILES_OPENED, NO_CHANCE, NO_ENVIRONMENT],
+        never: &[NO_IO, NO_FILES_OPENED, NO_RANDOMNESS, NO_ENVIRONMENT],
         seam: "",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena-machines",
-        rooms: &["milena-invariant", "milena-wire"],
+        crates: &["milena-invariant", "milena-wire"],
         outside: &["bytes", "bytestring", "regex", "thiserror"],
-        never: &[NO_WORLD, NO_FILES, NO_CHANCE],
+        never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
         seam: "",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena-log",
-        rooms: &["milena-invariant", "milena-wire"],
+        crates: &["milena-invariant", "milena-wire"],
         outside: &["bytes", "crc32c", "rustix", "thiserror", "twox-hash"],
-        never: &[NO_WORLD, NO_FILES],
+        never: &[NO_IO, NO_FILES],
         seam: "src/disk",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena-sim",
-        rooms: &["milena-invariant", "milena-log", "milena-machines", "milena-wire"],
+        crates: &["milena-invariant", "milena-log", "milena-machines", "milena-wire"],
         outside: &["bytestring", "clap", "regex"],
-        never: &[NO_WORLD, NO_FILES, NO_CHANCE],
+        never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
         seam: "src/main.rs",
-        reads_strangers: false,
+        reads_untrusted: false,
     },
-    Room {
+    CrateRules {
         name: "milena-client",
-        rooms: &["milena-config", "milena-invariant", "milena-machines", "milena-wire"],
+        crates: &["milena-config", "milena-invariant", "milena-machines", "milena-wire"],
         outside: &[
             "bytes",
             "bytestring",
@@ -115,11 +115,11 @@ const ROOMS: &[Room] = &[
         ],
         never: &[],
         seam: "",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena-app",
-        rooms: &["milena-client", "milena-invariant", "milena-machines"],
+        crates: &["milena-client", "milena-invariant", "milena-machines"],
         outside: &[
             "base64",
             "bytes",
@@ -137,19 +137,19 @@ const ROOMS: &[Room] = &[
         ],
         never: &[],
         seam: "",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena",
-        rooms: &["milena-app", "milena-client"],
+        crates: &["milena-app", "milena-client"],
         outside: &[],
-        never: &[NO_WORLD, NO_FILES],
+        never: &[NO_IO, NO_FILES],
         seam: "",
-        reads_strangers: false,
+        reads_untrusted: false,
     },
-    Room {
+    CrateRules {
         name: "milena-broker",
-        rooms: &[
+        crates: &[
             "milena-config",
             "milena-invariant",
             "milena-log",
@@ -170,11 +170,11 @@ const ROOMS: &[Room] = &[
         ],
         never: &[],
         seam: "",
-        reads_strangers: true,
+        reads_untrusted: true,
     },
-    Room {
+    CrateRules {
         name: "milena-test",
-        rooms: &[
+        crates: &[
             "milena-app",
             "milena-broker",
             "milena-client",
@@ -184,11 +184,11 @@ const ROOMS: &[Room] = &[
         outside: &["bytes", "bytestring", "tempfile", "tokio"],
         never: &[],
         seam: "",
-        reads_strangers: false,
+        reads_untrusted: false,
     },
-    Room {
+    CrateRules {
         name: "milena-cli",
-        rooms: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
+        crates: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
         outside: &[
             "anyhow",
             "bytes",
@@ -205,15 +205,15 @@ const ROOMS: &[Room] = &[
         ],
         never: &[],
         seam: "",
-        reads_strangers: false,
+        reads_untrusted: false,
     },
-    Room {
+    CrateRules {
         name: "xtask",
-        rooms: &[],
+        crates: &[],
         outside: &["anyhow", "clap", "serde", "serde_json"],
         never: &[],
         seam: "",
-        reads_strangers: false,
+        reads_untrusted: false,
     },
 ];
 
@@ -242,7 +242,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let reasons = fs::read_to_string(root.join(REASONS)).with_context(|| format!("cannot read {REASONS}"))?;
     let mut offences = vec![];
     for package in read_metadata(root)?.packages {
-        let Some(room) = ROOMS.iter().find(|room| room.name == package.name) else {
+        let Some(rules) = CRATES.iter().find(|rules| rules.name == package.name) else {
             offences.push(format!("{}: is not listed in xtask/src/tidy/walls.rs", package.name));
             continue;
         };
@@ -252,25 +252,25 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
             .filter(|dependency| dependency.kind.is_none())
         {
             let name = dependency.name.as_str();
-            if !room.rooms.contains(&name) && !room.outside.contains(&name) {
-                offences.push(format!("{}: may not depend on {name}", room.name));
+            if !rules.crates.contains(&name) && !rules.outside.contains(&name) {
+                offences.push(format!("{}: may not depend on {name}", rules.name));
             }
         }
-        for name in room
+        for name in rules
             .outside
             .iter()
             .filter(|name| !reasons.contains(&format!("`{name}`")))
         {
-            offences.push(format!("{REASONS}: does not say why {} uses `{name}`", room.name));
+            offences.push(format!("{REASONS}: does not say why {} uses `{name}`", rules.name));
         }
-        check_lints(root, room, &mut offences)?;
+        check_lints(root, rules, &mut offences)?;
     }
     Ok(offences)
 }
 
-fn check_lints(root: &Path, room: &Room, offences: &mut Vec<String>) -> Result<()> {
-    if room.reads_strangers {
-        let library = root.join("crates").join(room.name).join("src/lib.rs");
+fn check_lints(root: &Path, rules: &CrateRules, offences: &mut Vec<String>) -> Result<()> {
+    if rules.reads_untrusted {
+        let library = root.join("crates").join(rules.name).join("src/lib.rs");
         // However rustfmt breaks the line.
         let text: String = fs::read_to_string(&library)?.split_whitespace().collect();
         let lints: String = PANIC_LINTS.split_whitespace().collect();
@@ -283,19 +283,20 @@ fn check_lints(root: &Path, room: &Room, offences: &mut Vec<String>) -> Result<(
 
 /// Forbidden names in a source of a crate. Tests in the file may use them.
 pub(super) fn forbidden_names(path: &Path, text: &str) -> Vec<(usize, &'static str)> {
-    let room = ROOMS
+    let rules = CRATES
         .iter()
-        .find(|room| path.starts_with(format!("crates/{}/src", room.name)));
-    let in_seam =
-        |room: &&Room| !room.seam.is_empty() && path.starts_with(format!("crates/{}/{}", room.name, room.seam));
-    let Some(room) = room.filter(|room| !in_seam(room)) else {
+        .find(|rules| path.starts_with(format!("crates/{}/src", rules.name)));
+    let in_seam = |rules: &&CrateRules| {
+        !rules.seam.is_empty() && path.starts_with(format!("crates/{}/{}", rules.name, rules.seam))
+    };
+    let Some(rules) = rules.filter(|rules| !in_seam(rules)) else {
         return vec![];
     };
     let production = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let mut found = vec![];
     for (line, text) in production.lines().enumerate() {
         let code = text.split("//").next().unwrap_or_default();
-        let named = room.never.iter().copied().flatten().filter(|name| names(code, name));
+        let named = rules.never.iter().copied().flatten().filter(|name| names(code, name));
         found.extend(named.map(|name| (line + 1, *name)));
     }
     found

@@ -19,19 +19,7 @@ const DEAD_LETTERS: &str = "outage.dlq";
 
 pub async fn run(env: &Environment) -> String {
     env.create(TOPIC, 2).await;
-    let handler = |Value(value): Value<String>| async move {
-        if value.starts_with("bad") {
-            return Err(Fault::poison("it is bad"));
-        }
-        Ok(())
-    };
-    // A short delivery timeout, so that the failure is reported soon.
-    let app = App::new(env.address())
-        .group(TOPIC)
-        .producer("max.block.ms", 2_000)
-        .producer("request.timeout.ms", 1_000)
-        .producer("delivery.timeout.ms", 2_000)
-        .on(TOPIC, handler, |policy| policy);
+    let app = app(env);
     let running = app.start().await.unwrap();
     until("it reads", async || running.status().partitions.len() == 2).await;
     let deleted = env.admin().delete_topics([DEAD_LETTERS]).await;
@@ -93,6 +81,23 @@ pub async fn run(env: &Environment) -> String {
     letters.sort_unstable();
     assert_eq!(letters, ["bad", "bad too"]);
     "one partition stopped and went on, nothing was lost".to_owned()
+}
+
+/// The application: records that begin with `bad` become dead letters.
+fn app(env: &Environment) -> App {
+    let handler = |Value(value): Value<String>| async move {
+        if value.starts_with("bad") {
+            return Err(Fault::poison("it is bad"));
+        }
+        Ok(())
+    };
+    // A short delivery timeout, so that the failure is reported soon.
+    App::new(env.address())
+        .group(TOPIC)
+        .producer("max.block.ms", 2_000)
+        .producer("request.timeout.ms", 1_000)
+        .producer("delivery.timeout.ms", 2_000)
+        .on(TOPIC, handler, |policy| policy)
 }
 
 async fn write(env: &Environment, partition: i32, values: &[&str]) {

@@ -288,7 +288,10 @@ async fn subscriptions_exclude_each_other_and_say_so() {
     assert!(error.to_string().contains("unsubscribe first"), "{error}");
     consumer.unsubscribe().await.unwrap();
     let error = consumer.poll(SECOND).await.unwrap_err();
-    assert!(error.to_string().contains("no subscription and no assignment"), "{error}");
+    assert!(
+        error.to_string().contains("no subscription and no assignment"),
+        "{error}"
+    );
     consumer.subscribe(["letters"]).unwrap();
     assert!(consumer.assign([letters(0)]).is_err());
     assert!(consumer.subscribe([" "]).is_err());

@@ -26,7 +26,7 @@ pub(super) struct Filter<'a> {
 }
 
 /// The result of compaction for one batch.
-pub(super) enum Fate {
+pub(super) enum Decision {
     /// Unchanged, byte for byte.
     Keep,
     Remove,
@@ -41,7 +41,7 @@ impl Filter<'_> {
         &mut self,
         batch: &Batch,
         needed: bool,
-    ) -> Result<(Fate, Option<AbortedTransaction>), CompactionError> {
+    ) -> Result<(Decision, Option<AbortedTransaction>), CompactionError> {
         let Batch::V2(v2) = batch else {
             return Ok((self.decide_records(batch, None, needed)?, None));
         };
@@ -50,7 +50,7 @@ impl Filter<'_> {
         if header.attributes.is_control() {
             return self.decide_control(batch, header, needed);
         }
-        if self.transactions.meet_data(header) && header.base_offset < self.map_end {
+        if self.transactions.handle_data(header) && header.base_offset < self.map_end {
             self.records_removed += u64::from(header.record_count.cast_unsigned());
             return Ok((rest_of(batch, needed), None));
         }
@@ -62,7 +62,7 @@ impl Filter<'_> {
         batch: &Batch,
         header: &BatchHeader,
         needed: bool,
-    ) -> Result<(Fate, Option<AbortedTransaction>), CompactionError> {
+    ) -> Result<(Decision, Option<AbortedTransaction>), CompactionError> {
         self.rebuilder.decode(batch)?;
         let record = self
             .rebuilder
@@ -72,21 +72,21 @@ impl Filter<'_> {
         // A control record that does not parse is of a newer Kafka, and is kept.
         let record = record.map(|parsed| parsed.unwrap_or(ControlRecord::Other { record_type: -1 }));
         let is_empty = record.is_none();
-        let fate = match self.transactions.meet_marker(header, record) {
-            Marker::Needed(aborted) => return Ok((Fate::Keep, aborted)),
-            Marker::Superfluous if header.base_offset >= self.map_end => Fate::Keep,
+        let decision = match self.transactions.handle_marker(header, record) {
+            Marker::Needed(aborted) => return Ok((Decision::Keep, aborted)),
+            Marker::Superfluous if header.base_offset >= self.map_end => Decision::Keep,
             Marker::Superfluous if is_empty => rest_of(batch, needed),
             Marker::Superfluous => match header.delete_horizon_ms() {
                 Some(horizon) if horizon <= self.now_ms => rest_of(batch, needed),
-                Some(_) => Fate::Keep,
+                Some(_) => Decision::Keep,
                 None => {
                     let horizon = self.now_ms.saturating_add(self.delete_retention_ms);
                     self.rebuilder.mark(|_| true);
-                    Fate::Replace(self.rebuilder.rebuild(batch, Some(horizon))?)
+                    Decision::Replace(self.rebuilder.rebuild(batch, Some(horizon))?)
                 }
             },
         };
-        Ok((fate, None))
+        Ok((decision, None))
     }
 
     fn decide_records(
@@ -94,9 +94,9 @@ impl Filter<'_> {
         batch: &Batch,
         header: Option<&BatchHeader>,
         needed: bool,
-    ) -> Result<Fate, CompactionError> {
+    ) -> Result<Decision, CompactionError> {
         if header.map_or_else(|| batch.last_offset(), |header| header.base_offset) >= self.map_end {
-            return Ok(Fate::Keep);
+            return Ok(Decision::Keep);
         }
         let horizon = header.and_then(BatchHeader::delete_horizon_ms);
         let keeps_tombstones = horizon.is_none_or(|horizon| self.now_ms < horizon);
@@ -119,19 +119,19 @@ impl Filter<'_> {
         }
         let begins_horizon = tombstones && horizon.is_none();
         if removed == 0 && !begins_horizon {
-            return Ok(Fate::Keep);
+            return Ok(Decision::Keep);
         }
         let new_horizon = begins_horizon.then(|| self.now_ms.saturating_add(self.delete_retention_ms));
         self.rebuilder
             .rebuild(batch, horizon.or(new_horizon))
-            .map(Fate::Replace)
+            .map(Decision::Replace)
     }
 }
 
 /// Without records, a batch is removed, or reduced to its header if that is needed.
-fn rest_of(batch: &Batch, needed: bool) -> Fate {
+fn rest_of(batch: &Batch, needed: bool) -> Decision {
     match needed {
-        true => Fate::Replace(empty(batch)),
-        false => Fate::Remove,
+        true => Decision::Replace(empty(batch)),
+        false => Decision::Remove,
     }
 }

@@ -24,7 +24,7 @@ use milena_invariant::{invariant, violated};
 use milena_wire::records::{Batch, Batches};
 
 use crate::{config::LogConfig, error::StorageError, log::Log, producers::AbortedTransaction, segment::Segment};
-use filter::{Fate, Filter};
+use filter::{Decision, Filter};
 use key_map::KeyMap;
 use output::Output;
 use range::Range;
@@ -159,10 +159,10 @@ fn holds_values(
         let header = batch.header();
         if header.attributes.is_control() {
             // A marker ends the transaction of its producer, whichever way.
-            transactions.meet_end(header);
+            transactions.handle_end(header);
             return Ok(false);
         }
-        if transactions.meet_data(header) {
+        if transactions.handle_data(header) {
             return Ok(false);
         }
     }
@@ -242,11 +242,11 @@ impl Round<'_> {
             let _ = self.reader.walk(segment, 0, |batch, after| {
                 // The new segment ends where the next one begins, so that recovery sees no gap.
                 let needed = is_last && after == size;
-                let (fate, aborted) = filter.decide(batch, needed).map_err(failed)?;
-                match fate {
-                    Fate::Keep => output.push(batch)?,
-                    Fate::Remove => {}
-                    Fate::Replace(bytes) => {
+                let (decision, aborted) = filter.decide(batch, needed).map_err(failed)?;
+                match decision {
+                    Decision::Keep => output.push(batch)?,
+                    Decision::Remove => {}
+                    Decision::Replace(bytes) => {
                         output.push(&read_back(&bytes, batch).ok_or_else(|| {
                             StorageError::violated(&segment.path_of("log"), "rewritten_batch_is_readable")
                         })?)?;

@@ -40,7 +40,7 @@ impl<'a> Output<'a> {
         Ok(Self {
             disk,
             config,
-            segment: Segment::in_the_making(Arc::clone(disk), dir, base_offset, CLEANED)?,
+            segment: Segment::unfinished(Arc::clone(disk), dir, base_offset, CLEANED)?,
             pending: buffer,
             aborted: vec![],
         })

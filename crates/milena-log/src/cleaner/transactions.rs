@@ -37,7 +37,7 @@ impl Transactions {
     }
 
     /// Handles a data batch; returns whether it was aborted.
-    pub(super) fn meet_data(&mut self, header: &BatchHeader) -> bool {
+    pub(super) fn handle_data(&mut self, header: &BatchHeader) -> bool {
         self.advance(header.last_offset());
         if !header.attributes.is_transactional() {
             return false;
@@ -55,7 +55,7 @@ impl Transactions {
     }
 
     /// Handles a batch of control records; `None` if an earlier compaction has emptied it.
-    pub(super) fn meet_marker(&mut self, header: &BatchHeader, record: Option<ControlRecord>) -> Marker {
+    pub(super) fn handle_marker(&mut self, header: &BatchHeader, record: Option<ControlRecord>) -> Marker {
         self.advance(header.last_offset());
         match record {
             Some(ControlRecord::Abort { .. }) => match self.aborted.remove(&header.producer_id) {
@@ -72,7 +72,7 @@ impl Transactions {
     }
 
     /// Handles a batch of control records without decoding them: the producer's transaction ends.
-    pub(super) fn meet_end(&mut self, header: &BatchHeader) {
+    pub(super) fn handle_end(&mut self, header: &BatchHeader) {
         self.advance(header.last_offset());
         self.aborted.remove(&header.producer_id);
     }
@@ -120,15 +120,15 @@ mod tests {
         };
         let first = aborted(1, 2, 4);
         let mut walk = Transactions::new(vec![first, aborted(1, 6, 7), aborted(2, 9, 10)]);
-        assert!(!walk.meet_data(&batch(1, 0)));
-        assert_eq!(walk.meet_marker(&batch(1, 1), COMMIT), Marker::Needed(None));
-        assert!(walk.meet_data(&batch(1, 2)));
-        assert!(!walk.meet_data(&batch(2, 3)));
-        assert_eq!(walk.meet_marker(&batch(1, 4), ABORT), Marker::Needed(Some(first)));
-        assert_eq!(walk.meet_marker(&batch(2, 5), COMMIT), Marker::Needed(None));
+        assert!(!walk.handle_data(&batch(1, 0)));
+        assert_eq!(walk.handle_marker(&batch(1, 1), COMMIT), Marker::Needed(None));
+        assert!(walk.handle_data(&batch(1, 2)));
+        assert!(!walk.handle_data(&batch(2, 3)));
+        assert_eq!(walk.handle_marker(&batch(1, 4), ABORT), Marker::Needed(Some(first)));
+        assert_eq!(walk.handle_marker(&batch(2, 5), COMMIT), Marker::Needed(None));
         // The data of these was compacted away.
-        assert_eq!(walk.meet_marker(&batch(1, 7), ABORT), Marker::Superfluous);
-        assert_eq!(walk.meet_marker(&batch(1, 8), COMMIT), Marker::Superfluous);
-        assert_eq!(walk.meet_marker(&batch(2, 10), None), Marker::Superfluous);
+        assert_eq!(walk.handle_marker(&batch(1, 7), ABORT), Marker::Superfluous);
+        assert_eq!(walk.handle_marker(&batch(1, 8), COMMIT), Marker::Superfluous);
+        assert_eq!(walk.handle_marker(&batch(2, 10), None), Marker::Superfluous);
     }
 }

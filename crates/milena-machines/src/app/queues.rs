@@ -18,6 +18,8 @@ mod slab;
 
 use std::collections::VecDeque;
 
+use milena_invariant::invariant;
+
 pub(crate) use entry::{Entry, History, Passing, State};
 pub(crate) use slab::Slab;
 
@@ -324,12 +326,19 @@ impl<T: Keyed> Queues<T> {
             .retain(|index, serial| entries.get(index).is_some_and(|entry| entry.serial == serial));
     }
 
+    /// The entry of a record. Outside the queues every index is one that was given out, so there always is one.
+    #[inline]
     pub(crate) fn entry(&self, index: RecordIndex) -> Option<&Entry<T>> {
-        self.entries.get(index)
+        let entry = self.entries.get(index);
+        invariant!(entry.is_some(), "every_record_index_has_an_entry");
+        entry
     }
 
+    #[inline]
     pub(crate) fn entry_mut(&mut self, index: RecordIndex) -> Option<&mut Entry<T>> {
-        self.entries.get_mut(index)
+        let entry = self.entries.get_mut(index);
+        invariant!(entry.is_some(), "every_record_index_has_an_entry");
+        entry
     }
 
     /// The entry of a record, unless its id is stale.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use milena_invariant::invariant;
 use milena_wire::errors::ErrorCode;
 
 use super::{
@@ -358,7 +359,7 @@ impl Positions {
     pub fn left_out_ms(&self, now_ms: i64, node: i32) -> Option<i64> {
         let left_out = self.partitions.values().filter_map(|state| state.left_out);
         let since = left_out
-            .filter(|(whose, _)| *whose == node)
+            .filter(|(left_out_by, _)| *left_out_by == node)
             .map(|(_, since_ms)| since_ms);
         since.max().map(|since_ms| now_ms.saturating_sub(since_ms))
     }
@@ -421,6 +422,10 @@ impl Positions {
     /// Handles that poll returned the records before `next`.
     pub fn handle_delivered(&mut self, partition: &TopicPartition, epoch: PositionEpoch, next: Position) {
         if let Some(state) = self.in_epoch(partition, epoch) {
+            invariant!(
+                next.offset <= state.fetch.offset,
+                "the_application_is_not_ahead_of_fetching"
+            );
             state.consumed = next;
         }
     }

@@ -51,6 +51,6 @@ pub enum MemberConfigError {
          change partition.assignment.strategy"
     )]
     NoCommonProtocol { names: String },
-    #[error("{name} stands twice in partition.assignment.strategy")]
+    #[error("{name} is listed twice in partition.assignment.strategy")]
     AssignorTwice { name: String },
 }

@@ -57,7 +57,7 @@ pub enum MemberError {
     BadSubscription { member_id: ByteString, error: DecodeError },
     #[error("the assignment from the leader of the group cannot be read: {0}")]
     BadAssignment(DecodeError),
-    #[error("what this member has to say is too long for the protocol: {0}")]
+    #[error("the subscription of this member is too long for the protocol: {0}")]
     Unwritable(EncodeError),
     #[error(
         "the assignor {assignor} is cooperative but gives partitions to one member that another still owns: {}",

@@ -32,7 +32,7 @@ mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use milena_invariant::violated;
+use milena_invariant::{invariant, violated};
 use milena_wire::errors::ErrorCode;
 
 pub use batch::{BatchId, NewBatch, Slot, Stamp, WriteStatus};
@@ -174,6 +174,8 @@ impl Sender {
             let cause = BatchCause::Refused(ErrorCode::MessageTooLarge);
             self.fail(slot, split, cause);
         } else {
+            let records: u64 = parts.iter().map(|part| u64::from(part.records)).sum();
+            invariant!(records == u64::from(whole.records), "a_split_keeps_all_records");
             let mut stamp = whole.stamp;
             for (number, part) in parts.iter().enumerate() {
                 let mut batch = Batch::new(*part, backoff.clone());

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use milena_invariant::violated;
+use milena_invariant::{invariant, violated};
 use milena_wire::errors::ErrorCode;
 
 use super::{
@@ -42,6 +42,10 @@ impl Sender {
             return; // Stale: with `acks=0` a request is done when it is sent.
         };
         if let Some(load) = self.loads.get_mut(&in_flight.node) {
+            invariant!(
+                load.requests > 0 && load.bytes >= in_flight.bytes,
+                "the_load_of_a_node_counts_requests_in_flight"
+            );
             load.requests = load.requests.saturating_sub(1);
             load.bytes = load.bytes.saturating_sub(in_flight.bytes);
         }
@@ -53,6 +57,7 @@ impl Sender {
         }
         for attempt in &in_flight.batches {
             if let Some(partition) = self.partitions.get_mut(attempt.slot.index()) {
+                invariant!(partition.in_flight > 0, "a_partition_counts_attempts_in_flight");
                 partition.in_flight = partition.in_flight.saturating_sub(1);
             }
             match response {

@@ -9,8 +9,8 @@ use milena_wire::{
 };
 
 use super::{
-    ClientVersion, Markers, NO_EPOCH, NO_PRODUCER_ID, NextProducerId, ProducerEpoch, TransactionContext,
-    TransactionCoordinator, TransactionEffects, TransactionReply, TransactionState, Waiting, fenced_in,
+    ClientVersion, Markers, NO_EPOCH, NO_PRODUCER_ID, NextProducerId, PendingEnd, ProducerEpoch, TransactionContext,
+    TransactionCoordinator, TransactionEffects, TransactionReply, TransactionState, fenced_in,
     metadata::{LAST_EPOCH, Transaction},
     take_id,
 };
@@ -37,12 +37,12 @@ impl TransactionCoordinator {
         } else {
             ClientVersion::V1
         };
-        let waiting = Waiting {
+        let pending = PendingEnd {
             ticket: context.ticket,
             client,
         };
         let id = request.transactional_id.clone();
-        match self.try_end(context.now_ms, &request, waiting, ids, effects) {
+        match self.try_end(context.now_ms, &request, pending, ids, effects) {
             Ok(true) => None,
             Ok(false) => Some(self.ended(&id, client)),
             Err(error) => Some(EndTxnResponse {
@@ -57,13 +57,13 @@ impl TransactionCoordinator {
         &mut self,
         now_ms: i64,
         request: &EndTxnRequest,
-        waiting: Waiting,
+        pending: PendingEnd,
         ids: NextProducerId<'_>,
         effects: &mut TransactionEffects,
     ) -> Result<bool, ErrorCode> {
         let id = &request.transactional_id;
         let current = self.known(id)?;
-        let client = waiting.client;
+        let client = pending.client;
         let action = match client {
             ClientVersion::V1 => check_v1(current, request)?,
             ClientVersion::V2 => check_v2(current, request)?,
@@ -79,7 +79,7 @@ impl TransactionCoordinator {
         self.write(id, &prepared, effects);
         let must_wait = !self.carry_out(id, &prepared, now_ms, effects);
         if must_wait {
-            self.waiting.insert(id.clone(), waiting);
+            self.pending_ends.insert(id.clone(), pending);
         }
         Ok(must_wait)
     }
@@ -161,9 +161,9 @@ impl TransactionCoordinator {
         };
         let (id, completed) = (id.clone(), prepared.completed(committed, now_ms));
         self.write(&id, &completed, &mut effects);
-        if let Some(waiting) = self.waiting.remove(&id) {
-            let response = self.ended(&id, waiting.client);
-            effects.replies.push((waiting.ticket, TransactionReply::End(response)));
+        if let Some(pending) = self.pending_ends.remove(&id) {
+            let response = self.ended(&id, pending.client);
+            effects.replies.push((pending.ticket, TransactionReply::End(response)));
         }
         effects
     }

@@ -105,12 +105,12 @@ pub struct TransactionCoordinator {
     coordinator_epoch: i32,
     transactions: BTreeMap<ByteString, Transaction>,
     /// `EndTxn` requests that wait for the markers.
-    waiting: BTreeMap<ByteString, Waiting>,
+    pending_ends: BTreeMap<ByteString, PendingEnd>,
     timers: Timers<Timer>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct PendingEnd {
     ticket: Ticket,
     client: ClientVersion,
 }
@@ -129,7 +129,7 @@ impl TransactionCoordinator {
             config,
             coordinator_epoch,
             transactions: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            pending_ends: BTreeMap::new(),
             timers: Timers::default(),
         }
     }

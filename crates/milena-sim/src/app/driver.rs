@@ -223,6 +223,9 @@ impl Instance {
             Event::Arrive(_, fetched) => self.arrive(world, fetched),
             Event::HandlerEnds(_, run) => self.handler_ends(world, run),
             Event::RunEnds(_, record) => self.run_ends(world, record),
+            Event::Published(_, publishing) if world.plan.config.delivery == Delivery::ExactlyOnce => {
+                self.published_in_transaction(world, life, publishing.record, publishing.acked);
+            }
             Event::Published(_, publishing) => self.published(world, &publishing),
             Event::CommitAnswered(_, source, result) => {
                 for (partition, held) in &mut self.held {
@@ -617,7 +620,7 @@ impl Instance {
             self.diverted(life, record);
         }
         if world.plan.config.delivery == Delivery::ExactlyOnce {
-            return self.write_in_transaction(world, record, what);
+            return self.write_in_transaction(world, life, record, what);
         }
         let mut acked = !world.publishing_fails;
         let Some(run) = self.publishing.get(&record).cloned() else {

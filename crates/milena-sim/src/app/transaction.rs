@@ -33,17 +33,50 @@ pub(super) struct Ending {
 }
 
 impl Instance {
-    pub(super) fn write_in_transaction(&mut self, world: &mut World, record: RecordId, what: Publish) {
+    /// The producer takes output in the order of the calls. Half of the acknowledgements come later, so that records of the
+    /// same key pass each other.
+    pub(super) fn write_in_transaction(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
         let mut result = PublishResult::Acked;
-        if let Some(run) = self.publishing.remove(&record) {
-            world.checks.over(&run);
+        let is_late = what == Publish::Output && !world.plan.is_fencing() && world.random.below(2) == 0;
+        if let Some(run) = self.publishing.get(&record).cloned() {
             let held = world.plan.held_of(run.data.origin).filter(|_| is_held(what));
             let place = held.map(|held| (held, world.cluster.reserve(held, run.data.key)));
             result = place.map_or(result, |(_, offset)| PublishResult::AckedAt(offset));
-            self.transaction.writes.push(Write { run, what, place });
+            if what == Publish::Output {
+                world.checks.wrote(&world.plan, &run);
+            }
+            self.transaction.writes.push(Write {
+                run: run.clone(),
+                what,
+                place,
+            });
+            if is_late {
+                self.acknowledge_later(world, life, record);
+                return self.take(world, &run, false);
+            }
+            world.checks.over(&run);
+            self.publishing.remove(&record);
         }
         if let Some(work) = &mut self.work {
             work.handle_published(world.queue.now(), record, result);
+        }
+    }
+
+    /// An acknowledgement arrives late, or a failure, after which the transaction can only be aborted.
+    pub(super) fn published_in_transaction(&mut self, world: &mut World, life: Life, record: RecordId, acked: bool) {
+        let Some(run) = self.publishing.remove(&record) else {
+            return;
+        };
+        let Some(work) = &mut self.work else { return };
+        if acked {
+            world.checks.over(&run);
+            work.handle_published(world.queue.now(), record, PublishResult::Acked);
+        } else if work.payload(record).is_some() {
+            work.handle_published(world.queue.now(), record, PublishResult::Failed);
+            work.end_barrier(world.queue.now(), false);
+            self.transaction.give_up(world);
+            let all = self.held.keys().copied().collect();
+            self.read_again(world, life, all);
         }
     }
 
@@ -94,7 +127,11 @@ impl Instance {
             .filter(|(_, held)| touched.contains(&held.id))
             .map(|(partition, _)| *partition)
             .collect();
-        for partition in again {
+        self.read_again(world, life, again);
+    }
+
+    fn read_again(&mut self, world: &mut World, life: Life, partitions: Vec<usize>) {
+        for partition in partitions {
             let id = self.held.get(&partition).map(|held| held.id);
             self.lose(world, partition);
             if world.cluster.keeps(life, partition) {

@@ -209,7 +209,7 @@ impl Broker {
         }
     }
 
-    fn ask_coordinator(
+    fn request_coordinator(
         &mut self,
         world: &World,
         (ticket, version): (Ticket, i16),
@@ -234,7 +234,7 @@ impl Broker {
         (ticket, version): (Ticket, i16),
         request: TransactionRequest,
     ) {
-        let effects = self.ask_coordinator(world, (ticket, version), request);
+        let effects = self.request_coordinator(world, (ticket, version), request);
         self.apply_transaction_effects(world, effects);
     }
 
@@ -340,7 +340,7 @@ impl Broker {
             partitions: vec![partition],
             verify_only: !is_v2,
         };
-        let mut effects = self.ask_coordinator(world, (ticket, ADD_VERSION), request);
+        let mut effects = self.request_coordinator(world, (ticket, ADD_VERSION), request);
         let answer = effects.replies.pop();
         let incarnation = self.incarnation;
         self.apply_transaction_effects(world, effects);

@@ -2,8 +2,11 @@
 
 //! Kafka's messages, one module for each; a message is also exported here under its own name.
 
-// Generated from tables: functions are long but straight, and fields are read in wire order.
-#![allow(clippy::too_many_lines, clippy::field_reassign_with_default)]
+#![allow(
+    clippy::too_many_lines,
+    clippy::field_reassign_with_default,
+    reason = "generated from tables: functions are long but straight, and fields are read in wire order"
+)]
 
 pub mod add_offsets_to_txn_request;
 pub mod add_offsets_to_txn_response;

@@ -45,6 +45,8 @@ impl<I: Index, V> Slab<I, V> {
         self.free.push(index);
     }
 
+    /// The value at an index. `None` is the end of a list, [`Index::NONE`]: a slot that was given out is never removed, so
+    /// callers need no other way out.
     #[inline]
     pub(crate) fn get(&self, index: I) -> Option<&V> {
         self.values.get(index.position())

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use milena_invariant::invariant;
+
 use super::{
     super::{
         Assignment, Keyed, MapRestore, PartitionId,
@@ -25,6 +27,7 @@ impl<T: Keyed> Scheduler<T> {
         self.gates
             .add_partition(assignment.handler, self.config.partition_percent);
         let handler = self.handler(assignment.handler).map(|handler| handler.config.clone());
+        invariant!(handler.is_some(), "every_assignment_has_a_handler");
         let handler = handler.unwrap_or_default();
         let done = restored.finished.last().map(|last| last.end);
         let guard = self

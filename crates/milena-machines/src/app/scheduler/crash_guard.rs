@@ -126,7 +126,7 @@ impl<T: Keyed> Scheduler<T> {
             return false;
         };
         let (partition, offset) = (entry.partition, entry.offset);
-        let found = self.partitions.at_mut(partition);
+        let found = self.partitions.of_record(partition);
         let Some(found) = found.filter(|found| found.guard.is_quarantined(offset)) else {
             return false;
         };

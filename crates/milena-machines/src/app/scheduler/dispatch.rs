@@ -119,7 +119,7 @@ impl<T: Keyed> Scheduler<T> {
     /// Makes a dead letter of a record whose handler needs a breaker that rejects.
     fn divert_by_breaker(&mut self, now_ms: i64, record: RecordIndex) -> bool {
         let partition = self.queues.entry(record).map(|entry| entry.partition);
-        let Some(found) = partition.and_then(|partition| self.partitions.at_mut(partition)) else {
+        let Some(found) = partition.and_then(|partition| self.partitions.of_record(partition)) else {
             return false;
         };
         if !self.gates.breaker_rejects(found.handler) {
@@ -136,7 +136,7 @@ impl<T: Keyed> Scheduler<T> {
             return false;
         };
         let offset = entry.offset;
-        let Some(found) = self.partitions.at_mut(entry.partition) else {
+        let Some(found) = self.partitions.of_record(entry.partition) else {
             return false;
         };
         let when_full = self.gates.bulkhead_rejects(found.handler);
@@ -172,7 +172,7 @@ impl<T: Keyed> Scheduler<T> {
         if is_run {
             self.limit_run_wait(now_ms, partition);
         }
-        let Some(found) = self.partitions.at_mut(partition) else {
+        let Some(found) = self.partitions.of_record(partition) else {
             return;
         };
         found.in_transaction = true;

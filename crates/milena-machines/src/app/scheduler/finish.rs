@@ -143,7 +143,7 @@ impl<T: Keyed> Scheduler<T> {
     pub(super) fn dead_letter(&mut self, now_ms: i64, record: RecordIndex, reason: DeadLetterReason) {
         let Some(entry) = self.queues.entry(record) else { return };
         let (history, partition) = (entry.history, entry.partition);
-        let found = self.partitions.at_mut(partition);
+        let found = self.partitions.of_record(partition);
         let dlq_limit = found.and_then(|found| found.dlq_limit.as_mut());
         if dlq_limit.is_some_and(|limit| limit.record(true)) {
             return self.stop(now_ms, record, StopReason::DlqLimit);
@@ -164,7 +164,7 @@ impl<T: Keyed> Scheduler<T> {
         };
         entry.history.in_place = 0;
         let (partition, offset) = (entry.partition, entry.offset);
-        let Some(found) = self.partitions.at_mut(partition) else {
+        let Some(found) = self.partitions.of_record(partition) else {
             return;
         };
         if found.stopped.is_none() {
@@ -251,7 +251,7 @@ impl<T: Keyed> Scheduler<T> {
         let (partition, offset, count, bytes) = (entry.partition, entry.offset, entry.count, u64::from(entry.bytes));
         let is_dead = matches!(entry.history.publish, Some(Publish::DeadLetter { .. }));
         let is_strict = self.is_strict();
-        let Some(found) = self.partitions.at_mut(partition) else {
+        let Some(found) = self.partitions.of_record(partition) else {
             return;
         };
         found.progress.complete(now_ms, found.id, offset, count, bytes);

@@ -50,7 +50,7 @@ impl<T: Keyed> Scheduler<T> {
             return false;
         };
         let history = entry.history;
-        let Some(found) = self.partitions.at_mut(entry.partition) else {
+        let Some(found) = self.partitions.of_record(entry.partition) else {
             return false;
         };
         match found.role {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use milena_invariant::invariant;
+
 use super::super::{
     HandlerId, PartitionId, Role, SourceId, StopReason,
     crash_guard::{PartitionGuard, Reached},
@@ -119,6 +121,15 @@ impl Partitions {
         Some(partition)
     }
 
+    /// The partition of a record that is kept: it is assigned as long as it has records.
+    pub(super) fn of_record(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
+        let partition = self.at_mut(index);
+        invariant!(partition.is_some(), "every_record_has_an_assigned_partition");
+        partition
+    }
+
+    /// The partition at an index. Finds nothing in an empty slot, and after the partition was released: the event that is
+    /// being handled may have released it, and the rest of the event is stale then.
     #[inline]
     pub(super) fn at(&self, index: PartitionIndex) -> Option<&Partition> {
         self.slots.get(index)?.as_ref()

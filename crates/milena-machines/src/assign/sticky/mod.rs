@@ -93,13 +93,13 @@ impl Assignor for CooperativeStickyAssignor {
         let group = Group::new(cluster, members);
         let claimed = group.members.iter().map(|member| {
             // Subscriptions of older versions have no generation.
-            let told = member.user_data.as_ref().map_or(-1, user_data::decode_generation);
+            let generation = member.user_data.as_ref().map_or(-1, user_data::decode_generation);
             ClaimedPartitions {
                 partitions: Cow::Borrowed(&member.owned),
                 generation: if member.generation >= 0 {
                     member.generation
                 } else {
-                    told
+                    generation
                 },
             }
         });

@@ -230,11 +230,11 @@ impl GroupCoordinator {
             session_deadline_ms: None,
         };
         group.extend_initial_delay();
-        let whose = (&member_id, &mut member);
+        let session = (&member_id, &mut member);
         timeouts::keep_alive(
             &mut self.timers,
             &request.group_id,
-            whose,
+            session,
             context.now_ms,
             NEW_MEMBER_TIMEOUT_MS,
         );

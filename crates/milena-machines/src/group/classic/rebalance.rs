@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use milena_invariant::violated;
+use milena_invariant::{invariant, violated};
 use milena_wire::{errors::ErrorCode, messages::SyncGroupResponse};
 
 use super::{
@@ -137,6 +137,13 @@ impl GroupCoordinator {
             violated!("a_group_in_a_rebalance_is_there");
             return;
         };
+        invariant!(
+            group
+                .leader_id
+                .as_ref()
+                .is_some_and(|leader| group.members.contains_key(leader)),
+            "a_generation_has_a_leader_among_its_members"
+        );
         group.generation_id = group.generation_id.wrapping_add(1);
         group.protocol_name = group.select_protocol();
         group.subscribed_topics = group.find_subscribed_topics();

@@ -30,8 +30,8 @@ impl GroupCoordinator {
         group.rename_static_member(old_id, &new_id, effects);
         if let Some(member) = group.members.get_mut(&new_id) {
             let timeout_ms = member.session_timeout_ms;
-            let whose = (&new_id, member);
-            timeouts::keep_alive(&mut self.timers, &request.group_id, whose, context.now_ms, timeout_ms);
+            let session = (&new_id, member);
+            timeouts::keep_alive(&mut self.timers, &request.group_id, session, context.now_ms, timeout_ms);
         }
         self.update_member(context, &request, &new_id, effects);
         let Some(group) = self.classic_group(&request.group_id) else {

@@ -125,6 +125,21 @@ impl ConsumerGroup {
         self.owners.get(&(topic, partition))
     }
 
+    /// Whether no partition that `next` adds to a member has another owner.
+    ///
+    /// Only of added ones is that certain: in a compacted log the next owner of a partition may come first.
+    pub(super) fn all_are_free_for(&self, member_id: &ByteString, next: &CurrentAssignment) -> bool {
+        let current = self.members.get(member_id).map(|member| &member.current.assigned);
+        let is_new = |topic: &Uuid, partition: &i32| {
+            let before = current.and_then(|current| current.get(topic));
+            before.is_none_or(|before| !before.contains_key(partition))
+        };
+        next.assigned.iter().all(|(topic, partitions)| {
+            let mut added = partitions.keys().filter(|partition| is_new(topic, partition));
+            added.all(|partition| self.owner(*topic, *partition).is_none_or(|owner| owner == member_id))
+        })
+    }
+
     /// The names of all subscribed topics, whether they exist or not.
     pub(super) fn subscribed_topics(&self) -> impl Iterator<Item = &ByteString> {
         self.subscriptions.keys()

@@ -1,7 +1,7 @@
 //! Effects of a member's report: on the log, on the group's epoch and target, and on the member itself.
 
 use bytestring::ByteString;
-use milena_invariant::violated;
+use milena_invariant::{invariant, violated};
 use milena_wire::messages::consumer_group_heartbeat_request::TopicPartitions as Owned;
 
 use super::{
@@ -98,6 +98,10 @@ impl GroupCoordinator {
             owned: report.owned,
         };
         let next = reconciliation.next();
+        invariant!(
+            group.all_are_free_for(member_id, &next),
+            "a_new_partition_of_a_member_has_no_other_owner"
+        );
         if next == member.current {
             return false;
         }

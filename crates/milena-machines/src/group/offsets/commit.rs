@@ -253,8 +253,14 @@ impl GroupCoordinator {
             && let Some(member) = group.members.get_mut(committer.member_id)
         {
             let timeout_ms = member.session_timeout_ms;
-            let whose = (committer.member_id, member);
-            crate::group::classic::keep_alive(&mut self.timers, committer.group_id, whose, context.now_ms, timeout_ms);
+            let session = (committer.member_id, member);
+            crate::group::classic::keep_alive(
+                &mut self.timers,
+                committer.group_id,
+                session,
+                context.now_ms,
+                timeout_ms,
+            );
         }
     }
 }

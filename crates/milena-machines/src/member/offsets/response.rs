@@ -16,10 +16,10 @@ pub(crate) fn moves_coordinator(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable)
 }
 
-type Fetched = (TopicPartition, ErrorCode, Option<OffsetAndMetadata>);
+type FetchedOffset = (TopicPartition, ErrorCode, Option<OffsetAndMetadata>);
 
 /// The error of the group, and the offset of each partition. Old versions have one group, in other fields.
-pub(super) fn fetched(response: OffsetFetchResponse, ids: &TopicIds) -> (ErrorCode, Vec<Fetched>) {
+pub(super) fn fetched(response: OffsetFetchResponse, ids: &TopicIds) -> (ErrorCode, Vec<FetchedOffset>) {
     if let Some(group) = response.groups.into_iter().next() {
         let offsets = group.topics.into_iter().flat_map(|topic| {
             let name = ids.name(&topic.name, topic.topic_id);

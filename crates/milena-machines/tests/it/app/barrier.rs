@@ -58,7 +58,7 @@ fn an_aborted_transaction_names_what_must_be_read_again() {
     assert_eq!(rig.work.end_barrier(rig.now, false), [partition]);
 }
 
-/// What it has of a partition that is gone would be in the log, and its offset not committed.
+/// Outputs for a lost partition would be in the log without its offset.
 #[test]
 fn a_transaction_with_records_of_a_partition_that_is_gone_must_be_aborted() {
     let mut rig = rig();
@@ -75,7 +75,7 @@ fn a_transaction_with_records_of_a_partition_that_is_gone_must_be_aborted() {
     rig.work.handle_lost(rig.now, &[second]);
     let again = rig.assign(1);
     rig.handle(again, 0);
-    // The next one is not spoiled by what was lost after the abort.
+    // The next transaction is not spoiled by partitions that were lost after the abort.
     rig.work.begin_barrier(rig.now);
     assert!(rig.work.barrier_offsets(rig.now).is_some());
 }

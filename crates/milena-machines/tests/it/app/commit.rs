@@ -91,7 +91,7 @@ fn a_commit_that_failed_is_tried_again_later() {
     assert_eq!(rig.commit().offset, 1);
 }
 
-/// What is done above the lowest unfinished offset goes with the commit, and whoever begins there does not do it again.
+/// Offsets that are done above the commit are in its metadata, and the next owner does not handle them again.
 #[test]
 fn the_next_owner_does_not_repeat_what_the_map_has() {
     let mut rig = rig();
@@ -119,7 +119,7 @@ fn the_next_owner_does_not_repeat_what_the_map_has() {
     assert_eq!(next.read(partition, 1, "b"), Acceptance::Finished);
     assert_eq!(next.read(partition, 2, "c"), Acceptance::Finished);
     assert_eq!(next.offsets(), [0]);
-    // Whoever begins elsewhere must not believe it.
+    // An owner that begins at another offset must not use it.
     let partition = next.assign_at(1, Role::Main, 5, Some(committed));
     let error = MapError::OtherBase {
         made_for: 0,

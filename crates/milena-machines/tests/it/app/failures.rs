@@ -178,7 +178,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     };
     rig.read_retry(tier, 0, "a", Some(info));
     assert_eq!(rig.said(), [Action::Pause(tier)]);
-    // What is behind it may be due soon after it, so it is read a little before.
+    // Records behind it may be due soon after it, so fetching resumes a little before.
     rig.advance(197_999);
     assert!(!rig.said().contains(&Action::Resume(tier)));
     rig.advance(1);
@@ -202,7 +202,7 @@ fn after_the_attempts_come_the_tiers_and_then_the_dead_letters() {
     assert_eq!(rig.publish(), dead);
 }
 
-/// SK#4504 lost the first of two.
+/// Spring Kafka #4504 lost the first of two.
 #[test]
 fn two_records_of_a_partition_that_fail_together_are_both_kept() {
     let mut rig = Rig::new(config(HandlerConfig {
@@ -346,7 +346,7 @@ fn what_goes_back_to_its_own_topic_goes_on_there_with_the_next_delay() {
             ..
         }
     ));
-    // Whoever claims more than there are has nothing left to try.
+    // A header that claims more returns than there are delays leaves no attempt.
     let claimed = RetryInfo {
         returns: u8::MAX,
         ..returned

@@ -1,4 +1,4 @@
-//! The order of keys through retries, and what cannot be written.
+//! Key holds: the order of keys through retries, and failed publishes.
 
 use milena_machines::app::{
     Action, CommittedOffset, Failure, HandlerConfig, HeldRecord, Outcome, PartitionId, Publish, PublishResult,
@@ -20,7 +20,7 @@ fn fencing() -> Rig {
     }))
 }
 
-/// Lets a record fail and the held topic take it.
+/// Lets a record fail and move to the held-keys topic.
 fn hold(rig: &mut Rig, partition: PartitionId, offset: i64, key: &'static str, at: i64) {
     rig.read(partition, offset, key);
     let record = rig.one().record;
@@ -58,7 +58,7 @@ fn what_follows_of_a_key_goes_behind_it_until_that_is_committed() {
         }
     ));
     rig.published(record, PublishResult::AckedAt(6));
-    // The first is done, but not what came behind it.
+    // The first is done, but not the one behind it.
     rig.work.handle_held_commit(partition, &committed(6));
     assert_eq!(rig.work.held_keys(partition), 1);
     rig.work.handle_held_commit(partition, &committed(7));

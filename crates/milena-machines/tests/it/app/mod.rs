@@ -1,4 +1,4 @@
-//! The machine of an application, rule by rule.
+//! The scheduler of an application, rule by rule.
 
 mod at_most_once;
 mod barrier;

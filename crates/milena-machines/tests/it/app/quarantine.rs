@@ -1,4 +1,4 @@
-//! Records that end the process of whoever handles them.
+//! The crash guard: records that kill the process of their handler.
 
 use milena_machines::app::{
     Action, CommitOffset, CommitResult, CommittedOffset, CrashCounters, DeadLetterReason, Delivery, Exhausted,
@@ -8,7 +8,7 @@ use milena_machines::app::{
 
 use super::rig::{Rig, config, handler};
 
-/// The process ends at the record with this offset, each time.
+/// The offset of the record that kills its process, each time.
 const KILLER: i64 = 3;
 
 fn counting(handler: HandlerConfig) -> SchedulerConfig {
@@ -29,11 +29,11 @@ fn counted(count: u32) -> CrashCounters {
     }
 }
 
-/// One owner after the other, and what they have committed.
+/// One owner after the other, with their commits.
 struct Owners {
     config: SchedulerConfig,
     committed: Vec<Option<CommittedOffset>>,
-    /// What each has handed out, the last one last.
+    /// The offsets that each owner has handed out.
     handed: Vec<Vec<(i32, i64)>>,
 }
 
@@ -73,7 +73,7 @@ impl Owners {
         }
     }
 
-    /// Does what is wanted until nothing is, or the process ends; whether it has. Dead letters are acknowledged.
+    /// Performs actions until there are none, or the process dies. Returns whether it died. Dead letters are acknowledged.
     fn run(&mut self, rig: &mut Rig, places: &[Place], kills: impl Fn(i32, i64) -> bool) -> bool {
         let mut running = vec![];
         loop {
@@ -123,7 +123,7 @@ impl Owners {
     }
 }
 
-/// What a partition begins with, where so many owners died.
+/// A commit with crash counters.
 fn died(offset: i64, starts: CrashCounters) -> CommittedOffset {
     let tracker = milena_machines::app::tracker::Tracker::new(0, offset, vec![]);
     let room = commit_map::Room {
@@ -176,7 +176,7 @@ fn that_somebody_begins_is_committed_before_anything_is_handed_out() {
     rig.committed(CommitResult::Ok);
     let running = rig.dispatch();
     assert_eq!(running.len(), 2);
-    // What moves on is as it always was.
+    // A commit with progress has no counters.
     running.iter().for_each(|it| rig.finish(it.record, Outcome::Done));
     rig.advance(100);
     let commit = rig.commit();
@@ -210,7 +210,7 @@ fn a_record_that_ends_the_process_is_a_dead_letter_after_the_third_time() {
         assert!(owners.run(&mut rig, &places, |_, offset| offset == KILLER));
         assert_eq!(starts(owners.one()).count, crash);
     }
-    // The third one handed out one after the other, up to where it ended.
+    // The third owner isolated its records, up to the one that killed it.
     assert_eq!(owners.handed[2], [(0, 0), (0, 1), (0, 2), (0, KILLER)]);
     assert_eq!(owners.one().offset, KILLER);
     assert!(starts(owners.one()).alone);
@@ -247,7 +247,7 @@ fn a_record_that_ends_the_process_is_a_dead_letter_after_the_third_time() {
     assert_eq!(rig.work.status().totals.quarantined, 1);
 }
 
-/// If its dead letter cannot be written and the process is started anew, it is not tried once more.
+/// It stays quarantined if its dead letter cannot be written and the process restarts.
 #[test]
 fn it_stays_condemned_until_it_is_written() {
     let mut rig = Rig::new(counting(handler()));
@@ -293,7 +293,7 @@ fn a_wary_owner_says_how_far_it_goes_and_never_stands_still() {
         }
         for it in rig.dispatch() {
             assert!(it.offset < *reaches.last().unwrap());
-            // The first one takes its time, and all that it does not hold back go on.
+            // The first one is slow, and those that do not wait for it go on.
             if it.offset == 0 {
                 first = Some(it.record);
             } else {
@@ -318,7 +318,7 @@ fn who_gives_a_partition_back_did_not_die() {
         let record = rig.one().record;
         rig.said();
         rig.work.handle_revoking(rig.now, &[partition]);
-        // It does not end in time.
+        // It does not finish in time.
         rig.advance(15_000);
         let commit = rig.commit();
         let told = commit_map::read(&commit.metadata, commit.offset).unwrap().crashes;
@@ -329,7 +329,7 @@ fn who_gives_a_partition_back_did_not_die() {
     }
 }
 
-/// The commit that tells of the start is under way, and may count: it is taken back before the partition goes.
+/// The commit that announces the start is in flight and may count: it is withdrawn before the partition is released.
 #[test]
 fn a_partition_that_goes_while_its_start_is_told_is_released() {
     for result in [CommitResult::Ok, CommitResult::Failed, CommitResult::Lost] {
@@ -354,7 +354,7 @@ fn a_partition_that_goes_while_its_start_is_told_is_released() {
     }
 }
 
-/// Nothing says that the other partition's record was the one if both had one out.
+/// With two isolated records in handlers it would be unknown which one killed the process.
 #[test]
 fn of_all_careful_partitions_one_has_a_record_out() {
     let mut owners = Owners::new(counting(handler()), 3);
@@ -379,7 +379,7 @@ fn of_all_careful_partitions_one_has_a_record_out() {
     }
 }
 
-/// A record that waits to be tried again is in no handler, and must not keep other partitions waiting.
+/// A parked record is in no handler, and must not keep other partitions waiting.
 #[test]
 fn a_record_that_waits_makes_way() {
     let mut rig = Rig::new(counting(handler()));
@@ -421,7 +421,7 @@ fn without_dead_letters_the_partition_stops_before_the_process_does() {
         rig.work.stall_reason(rig.now, partition),
         Some(StallReason::Stopped(StopReason::Exhausted))
     );
-    // Somebody has looked, and wants it tried.
+    // An operator restarts the partition, so the record is tried.
     rig.advance(0);
     rig.committed(CommitResult::Ok);
     rig.work.restart_partition(rig.now, partition);
@@ -430,7 +430,7 @@ fn without_dead_letters_the_partition_stops_before_the_process_does() {
     assert_eq!(rig.offsets(), [5]);
 }
 
-/// The record that was suspected is gone from the log: another one in its place is not to blame.
+/// The suspected record was deleted from the log: the next one is not quarantined in its place.
 #[test]
 fn nobody_is_blamed_for_another() {
     let mut rig = Rig::new(counting(handler()));

@@ -14,7 +14,7 @@ fn a_revoked_partition_ends_what_runs_commits_and_is_released() {
     rig.said();
     rig.work.handle_revoking(rig.now, &[partition]);
     assert_eq!(rig.read(partition, 3, "c"), Acceptance::Stale);
-    // Others go on, and of this one nothing more is handed out.
+    // Other partitions go on, and no more records of this one are handed out.
     let others = rig.dispatch();
     assert!(others.iter().all(|dispatched| dispatched.partition == other) && others.len() == 1);
     rig.finish(running[1].record, Outcome::Done);
@@ -54,7 +54,7 @@ fn handlers_that_take_too_long_are_cancelled() {
         rig.said(),
         [Action::Cancel(running[1].record), Action::Released(partition)]
     );
-    // It ends after all, and that means nothing.
+    // A late result is stale.
     rig.finish(running[1].record, Outcome::Done);
     assert_eq!(rig.work.status().totals.done, 1);
 }
@@ -110,7 +110,7 @@ fn a_lost_partition_is_cancelled_without_a_commit() {
     );
 }
 
-/// PC#875: what was there in an earlier assignment must not hide what is read again.
+/// Parallel Consumer #875: records of an earlier assignment must not hide those that are read again.
 #[test]
 fn a_record_that_is_read_again_after_a_loss_is_handled_again() {
     let mut rig = rig();
@@ -177,7 +177,7 @@ fn the_users_pause_outlives_a_rebalance() {
     assert_eq!(rig.said(), [Action::Resume(new)]);
 }
 
-/// What is committed before it is handled would else be handled by nobody.
+/// Records that are committed before they are handled would otherwise be lost.
 #[test]
 fn at_most_once_ends_what_is_committed_before_it_lets_go() {
     let mut once = handler();
@@ -194,7 +194,7 @@ fn at_most_once_ends_what_is_committed_before_it_lets_go() {
     rig.said();
     rig.work.handle_revoking(rig.now, &[partition]);
     rig.finish(first, Outcome::Done);
-    // A commit is under way for one more, and for no others.
+    // A commit is in flight for one more record, and for no others.
     assert_eq!(rig.said(), [Action::Pause(partition)]);
     assert_eq!(rig.offsets(), []);
     rig.committed(CommitResult::Ok);

@@ -1,4 +1,4 @@
-//! A driver that does what it is told, and keeps a list of it.
+//! A driver that records all actions.
 
 use bytes::Bytes;
 use milena_machines::{
@@ -15,11 +15,11 @@ pub(super) type Key = Option<Bytes>;
 pub(super) struct Rig {
     pub(super) work: Scheduler<Key>,
     pub(super) now: i64,
-    /// What was said and not looked at.
+    /// Actions that were not read yet.
     pub(super) actions: Vec<Action>,
 }
 
-/// A handler with dead letters and the defaults else.
+/// A handler with dead letters and otherwise defaults.
 pub(super) fn handler() -> HandlerConfig {
     HandlerConfig {
         retry: RetryPolicy {
@@ -42,7 +42,7 @@ pub(super) fn topic(partition: i32) -> TopicPartition {
     TopicPartition::new("orders", partition)
 }
 
-/// With one handler that has dead letters and the defaults else.
+/// A rig with one handler that has dead letters and otherwise defaults.
 pub(super) fn rig() -> Rig {
     Rig::new(config(handler()))
 }
@@ -154,7 +154,7 @@ impl Rig {
         self.collect();
     }
 
-    /// Time goes on, timer by timer.
+    /// Advances the time, timer by timer.
     pub(super) fn advance(&mut self, ms: i64) {
         let end = self.now + ms;
         while let Some(at) = self.work.poll_timeout().filter(|at| *at <= end) {
@@ -169,12 +169,12 @@ impl Rig {
         self.actions.extend(std::iter::from_fn(|| self.work.poll_action()));
     }
 
-    /// Looks at what was said, and forgets it.
+    /// Takes the actions so far.
     pub(super) fn said(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
     }
 
-    /// The only commit that was asked for.
+    /// The only commit.
     pub(super) fn commit(&mut self) -> CommitOffset {
         let mut commits: Vec<CommitOffset> = vec![];
         for action in self.said() {
@@ -186,7 +186,7 @@ impl Rig {
         commits.remove(0)
     }
 
-    /// The only thing that is to be published.
+    /// The only publish.
     pub(super) fn publish(&mut self) -> Publish {
         let said = self.said();
         let mut publishes = said.iter().filter_map(|action| match action {

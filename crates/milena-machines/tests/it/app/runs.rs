@@ -1,4 +1,4 @@
-//! Runs of records that go to a handler as a whole.
+//! Runs of records that go to a handler together.
 
 use milena_machines::app::{
     Acceptance, Action, Arrival, Assignment, BatchConfig, Dispatch, Failure, HandlerConfig, HandlerId, Keyed, Outcome,
@@ -148,7 +148,7 @@ fn a_run_whose_call_does_not_return_is_called_off_and_its_records_come_again() {
     };
     assert_eq!((*cancelled, all.len()), (whole, 3));
     assert_eq!(work.status().in_handlers, 0);
-    // What the call says at last is nobody's any more.
+    // The late result of the cancelled call is stale.
     work.handle_finished(now, whole, Outcome::Done);
     assert_eq!(work.partition_status(partition).unwrap().frontier, 0);
     let now = now + 60_000;
@@ -166,7 +166,7 @@ fn a_run_whose_call_does_not_return_is_called_off_and_its_records_come_again() {
     assert_eq!(work.status().totals.cancelled, 3);
 }
 
-/// Handles all that is left one by one, and gives the offsets in that order.
+/// Handles all records that are left one by one, and returns their offsets in that order.
 fn drain(work: &mut Scheduler<Letters>, now_ms: i64) -> Vec<i64> {
     let mut seen = vec![];
     loop {

@@ -1,4 +1,4 @@
-//! A breaker that several machines share.
+//! A breaker that several schedulers share.
 
 use milena_machines::{
     Random,
@@ -14,17 +14,17 @@ const PROBES: u32 = 3;
 const RECORDS: i64 = 60;
 const DOWN: Outcome = Outcome::Failed(Failure::Dependency(BreakerId(0)));
 
-/// Several machines on which a seed decides what happens next.
+/// Several schedulers, driven by a seed.
 struct World {
     random: Random,
     now: i64,
     rigs: Vec<Rig>,
     shared: SharedBreakers,
-    /// Those that were told to act, and have not yet.
+    /// Schedulers that must act and have not yet.
     told: Vec<bool>,
-    /// Calls that are under way, and whose.
+    /// Calls in flight, with their schedulers.
     calls: Vec<(usize, RecordId)>,
-    /// Those of them that began since the breaker is half open.
+    /// Calls that began since the breaker is half open.
     probes: Vec<(usize, RecordId)>,
     done: i64,
 }
@@ -43,7 +43,7 @@ impl World {
         };
         let handler = |concurrency| {
             let mut handler = handler();
-            // Nothing is ever given up.
+            // Records are never given up.
             handler.retry.attempts = u32::MAX;
             HandlerConfig {
                 breakers: vec![BreakerId(0)],
@@ -54,7 +54,7 @@ impl World {
         let rigs = (0..machines).map(|_| {
             Rig::new(SchedulerConfig {
                 breakers: vec![breaker],
-                // Nobody acts only because he looks around.
+                // Polling alone changes nothing.
                 stall_ms: 1 << 40,
                 ..config(handler(1 + random.below(8) as u32))
             })
@@ -84,7 +84,7 @@ impl World {
         self.shared.breaker(BreakerId(0)).unwrap().state()
     }
 
-    /// A machine acts, alone, and hands out what it may, as drivers let it.
+    /// Lets one scheduler act and hand out records, as drivers do.
     fn act(&mut self, machine: usize, tell: impl FnOnce(&mut Rig)) {
         let before = self.state();
         let rig = &mut self.rigs[machine];
@@ -164,7 +164,7 @@ fn machines_that_share_a_breaker_never_probe_more_than_it_allows_and_all_go_on()
             }
         }
         opened += world.shared.breaker(BreakerId(0)).unwrap().opened();
-        // All is well again: whoever is told to act does, and nobody acts otherwise but when it is time.
+        // The dependency has recovered: schedulers act only when they must, or when a timeout is due.
         for _ in 0..10_000 {
             world.hear();
             if world.calls.is_empty() {

@@ -1,4 +1,4 @@
-//! Records that go on while what those before them emitted is not acknowledged.
+//! Records that go on while the output of those before them is not acknowledged.
 
 use milena_machines::app::{
     Action, CommitResult, Delivery, Failure, HandlerConfig, Order, Outcome, Publish, PublishResult, RecordId,

@@ -61,7 +61,7 @@ fn all_partitions_pause_when_there_is_too_much_in_all() {
     assert_eq!(rig.said(), [Action::Resume(first), Action::Resume(second)]);
 }
 
-/// PC#547: what was counted for a partition that is gone must not count for ever.
+/// Parallel Consumer #547: records of a lost partition must not count for the limits forever.
 #[test]
 fn a_lost_partition_takes_its_share_of_the_bounds_along() {
     let limits = Limits {
@@ -308,7 +308,7 @@ fn what_does_not_move_is_reported_with_its_cause() {
     assert!(for_ms >= 60_000);
 }
 
-/// Code that blocks its thread cannot be cancelled, and returns some time.
+/// Code that blocks its thread cannot be cancelled, and returns later.
 #[test]
 fn a_call_that_was_cancelled_for_standing_in_the_way_says_nothing_about_the_next() {
     let mut rig = Rig::new(SchedulerConfig {

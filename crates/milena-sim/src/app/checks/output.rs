@@ -1,4 +1,4 @@
-//! What handlers emit stays in the order of its records.
+//! Check of emitted records: they are in the order of their input records.
 
 use milena_machines::app::{CommittedOffset, Delivery, PartitionId};
 
@@ -9,12 +9,12 @@ impl Checks {
     /// A producer has taken what a call emitted. Where nothing may be repeated, or keys have an order that outlives
     /// processes, others wait for it all the same.
     pub(in crate::app) fn taken(&mut self, plan: &Plan, run: &Run) {
-        if plan.config.delivery == Delivery::AtLeastOnce && !plan.is_fencing() {
+        if plan.config.delivery != Delivery::AtMostOnce && !plan.is_fencing() {
             self.taken.insert((run.life.number, run.id, run.offset));
         }
     }
 
-    /// What a call emitted is in the log, behind all that is there.
+    /// The output of a call is in the log, behind all that is there.
     pub(in crate::app) fn wrote(&mut self, plan: &Plan, run: &Run) {
         self.last_output += 1;
         if let Some(lane) = lane_of(plan, run) {
@@ -25,16 +25,16 @@ impl Checks {
         }
     }
 
-    /// A record ends in a retry topic or as a dead letter. An earlier call may have emitted for it: that is a duplicate, with
-    /// no place in the order.
+    /// A record ends in a retry topic or as a dead letter. An earlier call may have emitted for it: that is a
+    /// duplicate, outside of the order.
     pub(in crate::app) fn gave_up_output(&mut self, plan: &Plan, run: &Run) {
         if let Some(lane) = lane_of(plan, run) {
             self.outputs.entry(lane).or_default().remove(&run.offset);
         }
     }
 
-    /// Of what an owner commits as done, the output that was written last is in the order of the offsets. What once came to a
-    /// handler in one call has no order: each has an outcome of its own.
+    /// Of the records that an owner commits as done, the output that was written last is in the order of the offsets.
+    /// Records of one call have no order: each has an outcome of its own.
     pub(in crate::app) fn committed_output(&mut self, life: Life, id: PartitionId, commit: &CommittedOffset) {
         let base = Base::new(Some(commit));
         let calls = |offset: i64| self.calls.get(&(life.number, id, offset)).into_iter().flatten();

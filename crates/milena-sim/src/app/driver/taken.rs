@@ -1,12 +1,12 @@
-//! What handlers emit, with a producer that has taken it and not heard of it yet.
+//! Emitted records that a producer has taken and not yet acknowledged.
 
-use milena_machines::app::RecordId;
+use milena_machines::app::{Publish, RecordId};
 
-use super::{Instance, Run, World};
+use super::{Event, Instance, Life, Publishing, Run, World};
 
 impl Instance {
     /// The producer takes what a handler emitted. Whatever becomes of it, what it takes later is behind it in the log.
-    pub(super) fn take(&mut self, world: &mut World, run: &Run, is_written: bool) {
+    pub(in crate::app) fn take(&mut self, world: &mut World, run: &Run, is_written: bool) {
         if is_written {
             world.checks.wrote(&world.plan, run);
         }
@@ -14,6 +14,17 @@ impl Instance {
         if let Some(work) = &mut self.work {
             work.handle_taken(run.record);
         }
+    }
+
+    pub(in crate::app) fn acknowledge_later(&mut self, world: &mut World, life: Life, record: RecordId) {
+        let takes_ms = 1 + world.random.below(40) as i64;
+        let publishing = Publishing {
+            record,
+            what: Publish::Output,
+            acked: !world.publishing_fails,
+            written: true,
+        };
+        world.queue.after(takes_ms, Event::Published(life, publishing));
     }
 
     /// What is acknowledged is done when the machine says so. If one before it failed it may be given back instead.

@@ -52,7 +52,7 @@ impl Process {
         while self.busy.is_none()
             && let Some(event) = self.member.poll_event()
         {
-            self.hear(settings, io, event)?;
+            self.handle_event(settings, io, event)?;
         }
         if self.busy.is_none() {
             self.read_and_commit(io);
@@ -71,10 +71,15 @@ impl Process {
     }
 
     /// Begins an event. Short ones end at once.
-    fn hear(&mut self, settings: &MemberSettings, io: &mut Io<'_>, event: MemberEvent) -> Result<(), MemberError> {
+    fn handle_event(
+        &mut self,
+        settings: &MemberSettings,
+        io: &mut Io<'_>,
+        event: MemberEvent,
+    ) -> Result<(), MemberError> {
         io.note(|| format!("gets {event:?} as {:?}", self.member.membership()));
         match &event {
-            MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
+            MemberEvent::Revoked(partitions) => self.handle_revoked(settings, io, partitions),
             MemberEvent::Lost(partitions) => {
                 let result = io.checks.listeners.lost(io.id, partitions, &self.member.membership());
                 io.checks.demand(result);
@@ -105,7 +110,7 @@ impl Process {
     }
 
     /// Revoked partitions are no longer read, and committed once more: that must still be possible.
-    fn hear_revoked(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
+    fn handle_revoked(&mut self, settings: &MemberSettings, io: &mut Io<'_>, partitions: &[TopicPartition]) {
         let is_forgotten = settings.forgets_revoked && io.random.below(3) == 0;
         if !is_forgotten {
             let result = io
@@ -214,7 +219,7 @@ impl Process {
     }
 
     /// Results of commits and fetches. The checks have seen each response; here it is checked that there is a result.
-    pub(super) fn hear_of_offsets(&mut self, io: &mut Io<'_>) {
+    pub(super) fn handle_offset_events(&mut self, io: &mut Io<'_>) {
         while let Some(event) = self.offsets.poll_event() {
             match event {
                 OffsetEvent::MemberRefused { sent, error } => {
@@ -259,7 +264,7 @@ impl Process {
         while let Some(event) = self.member.poll_event() {
             io.note(|| format!("gets {event:?} on leaving"));
             match &event {
-                MemberEvent::Revoked(partitions) => self.hear_revoked(settings, io, partitions),
+                MemberEvent::Revoked(partitions) => self.handle_revoked(settings, io, partitions),
                 MemberEvent::Lost(partitions) => self.drop_all(settings, io, partitions),
                 _ => {}
             }

@@ -289,7 +289,7 @@ impl Process {
         self.send(settings, io);
         self.work(settings, io)?;
         self.send(settings, io);
-        self.hear_of_offsets(io);
+        self.handle_offset_events(io);
         self.send(settings, io);
         Ok(())
     }
