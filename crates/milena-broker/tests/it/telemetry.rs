@@ -69,7 +69,11 @@ fn subscriptions_are_stored_shown_and_listed() {
     for (wrong, code, text) in [
         (("interval.ms", SET, "5"), ErrorCode::InvalidRequest, "100 to 3600000"),
         (("foo", SET, "5"), ErrorCode::InvalidRequest, "foo"),
-        (("match", SET, "color=.*"), ErrorCode::InvalidConfig, "attribute"),
+        (
+            ("match", SET, "color=.*"),
+            ErrorCode::InvalidConfig,
+            "the attribute must be one of",
+        ),
         (
             ("match", SET, "client_id=("),
             ErrorCode::InvalidConfig,
