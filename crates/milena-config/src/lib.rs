@@ -6,7 +6,7 @@
 //!
 //! A [`Schema`] is the list of keys of one kind of configuration, such as that of the consumer or of topics. Each key is
 //! a [`Definition`]: name, type, default, importance, [`Allowed`] values, aliases, documentation. A key that cannot be
-//! honoured is refused with a reason; nothing is accepted and then ignored. [`document`] writes the reference pages from
+//! honoured is refused with a reason; nothing is accepted and then ignored. [`document()`] writes the reference pages from
 //! the same definitions, and [`choices!`] gives an enum its names, so that no list of names is written twice.
 //!
 //! This crate works on text alone: no files, no clock, no environment. Its users read the files.

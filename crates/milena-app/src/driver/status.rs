@@ -1,4 +1,4 @@
-//! What an engine can tell about itself.
+//! Status of a running application.
 
 use milena_client::{consumer::TopicPartition, metrics::Metrics};
 use milena_machines::app::{BreakerId, TransactionPhase};

@@ -1,8 +1,8 @@
 //! Gates: the conditions that keep a record or a partition waiting.
 //!
 //! Two kinds of gates stand between the queues and a handler. *Limits* bound how many records a handler gets:
-//! concurrency, bulkhead, circuit breakers and rate, in that order ([`Gates::capacity`]). *Diverting* gates look at a single
-//! record that was taken from its queue and may send it elsewhere: [`Gate`] lists them in the order in which a record
+//! concurrency, bulkhead, circuit breakers and rate, in that order (`Gates::capacity`). *Diverting* gates look at a single
+//! record that was taken from its queue and may send it elsewhere: `Gate` lists them in the order in which a record
 //! passes them. Only gates that the configuration needs are in the list, so a plain handler pays for none.
 //!
 //! Before the queues, a partition is not fetched while it has a [pause reason](pauses::PauseReason). The gauges here say

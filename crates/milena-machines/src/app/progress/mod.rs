@@ -1,7 +1,7 @@
 //! Progress: the offsets that are done, and the commits that follow from them.
 //!
 //! [`tracker`] knows which offsets of a partition are done, [`commit_map`] writes those above the committed offset into the
-//! metadata of the commit, and [`commits`] decides when a source commits.
+//! metadata of the commit, and `commits` decides when a source commits.
 
 pub mod commit_map;
 pub(crate) mod commits;
