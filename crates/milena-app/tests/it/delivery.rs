@@ -7,10 +7,10 @@ use std::{
 };
 
 use milena_app::prelude::*;
-use milena_test::{ErrorCode, TestBroker, messages::ProduceRequest};
+use milena_test::{ErrorCode, TestBroker, TestRecord, messages::ProduceRequest};
 use tokio::sync::{Notify, mpsc};
 
-use crate::rig::{GROUP, app, committed, header, read_with, text, until, within};
+use crate::rig::{GROUP, app, committed, header, read, read_with, text, until, within};
 
 #[tokio::test]
 async fn after_a_crash_what_was_done_out_of_order_and_committed_is_not_done_again() {
@@ -298,6 +298,43 @@ async fn only_what_is_refused_alone_is_given_up() {
     let values: BTreeSet<&str> = rich.iter().map(|record| text(record.value())).collect();
     assert!(values.len() == 19 && !values.contains("guilty"), "{values:?}");
     running.stop().await.unwrap();
+}
+
+/// Records of a key pass each other while their output is written. A batch that is refused once may change neither their order
+/// nor their number: the last output of each record is behind that of the record before.
+#[tokio::test]
+async fn output_of_a_key_stays_in_order_when_a_batch_is_refused() {
+    const RECORDS: i64 = 200;
+    let broker = TestBroker::start();
+    broker.create_topic("raw", 1);
+    broker.create_topic("rich", 1);
+    broker.produce(
+        "raw",
+        0,
+        (0..RECORDS).map(|number| TestRecord::new(number.to_string()).key("key")),
+    );
+    let is_in_the_middle = |request: &ProduceRequest| has(request, b"number 50.");
+    let refused = broker
+        .faults()
+        .on::<ProduceRequest>()
+        .when(is_in_the_middle)
+        .times(1)
+        .respond_error(ErrorCode::InvalidRecord);
+    let enrich = |Value(value): Value<String>| async move {
+        Done::from(OutRecord::new("rich").value(format!("number {value}.")))
+    };
+    let running = app(&broker).on("raw", enrich, |policy| policy).start().await.unwrap();
+    committed(&broker, GROUP, "raw", 0, RECORDS).await;
+    running.stop().await.unwrap();
+    assert_eq!(refused.struck(), 1);
+    let count = broker.produce("rich", 0, ["end"]);
+    let rich = read(&broker, "rich", 1, usize::try_from(count).unwrap()).await;
+    let last = |number: i64| {
+        let value = format!("number {number}.");
+        rich.iter().rposition(|record| text(record.value()) == value)
+    };
+    let positions: Vec<usize> = (0..RECORDS).map(|number| last(number).unwrap()).collect();
+    assert!(positions.is_sorted(), "{positions:?}");
 }
 
 /// Returns whether a record of the request contains these bytes.

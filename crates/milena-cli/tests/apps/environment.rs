@@ -48,6 +48,14 @@ impl Environment {
         for (name, created) in created {
             created.unwrap_or_else(|error| panic!("cannot create {name}: {error}"));
         }
+        // The brokers of a cluster learn of a topic one after the other, and an app asks any of them at its start.
+        for broker in self.address().split(',') {
+            until("every broker knows the topic", async || {
+                let admin = Admin::new(AdminConfig::builder(broker)).unwrap();
+                admin.describe_topics([topic]).await.values().all(Result::is_ok)
+            })
+            .await;
+        }
     }
 
     /// Raises the session timeout of a consumer-protocol group, so that only the test itself takes partitions from

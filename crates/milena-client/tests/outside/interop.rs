@@ -229,9 +229,9 @@ async fn tools_describe_what_is_ours(bed: &Bed, protocol: &str) {
     transaction.send_offsets(&member, offsets).await.unwrap();
 
     let tool = |name: &str, words: &[&str]| block_in_place(|| kafka_tool(&bed.address, name, words, ""));
-    let output = tool("transactions", &["describe", "--transactional-id", &id]);
+    let printed = tool("transactions", &["describe", "--transactional-id", &id]);
     for part in ["Ongoing", &format!("{output}-0"), "__consumer_offsets-"] {
-        assert!(output.contains(part), "{part} is not in: {output}");
+        assert!(printed.contains(part), "{part} is not in: {printed}");
     }
     transaction.commit().await.unwrap();
     drop(transaction);
