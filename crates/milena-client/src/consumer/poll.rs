@@ -96,7 +96,7 @@ impl Consumer {
             }
             shared.commit_if_due(core, now_ms);
         }
-        shared.drive_if_needed(core, now_ms);
+        let driven = shared.drive_if_needed(core, now_ms);
         if let Some(event) = core.group.as_ref().and_then(|group| group.event.clone()) {
             return Ok(StepOutcome::Event(event));
         }
@@ -113,6 +113,11 @@ impl Consumer {
         }
         if let Some(error) = self.fatal_topic_error(core) {
             return Err(error);
+        }
+        // The member may have learned just now that the application polls, and wants to join: before a wait its requests must
+        // leave, however short ago the last drive was. An event that this drive finds ends the wait.
+        if !driven && core.group.is_some() {
+            shared.drive_locked(core, now_ms);
         }
         Ok(StepOutcome::Wait)
     }

@@ -71,7 +71,7 @@ pub(crate) struct ConsumerCore {
     network_sampled_ms: i64,
     /// Whether the state has changed since the last [`ConsumerShared::drive`].
     pub(crate) is_dirty: bool,
-    driven_ms: i64,
+    pub(super) driven_ms: i64,
     /// The deadline of the timer.
     armed_ms: i64,
     pub(crate) closed: bool,
@@ -191,11 +191,13 @@ impl ConsumerShared {
         self.drive_locked(&mut self.core(), io::now_ms());
     }
 
-    /// Drives if the state has changed or a deadline may have passed.
-    pub(crate) fn drive_if_needed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {
-        if core.is_dirty || now_ms >= core.driven_ms.saturating_add(DRIVE_INTERVAL_MS) {
+    /// Drives if the state has changed or a deadline may have passed. Returns whether it did.
+    pub(crate) fn drive_if_needed(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) -> bool {
+        let is_needed = core.is_dirty || now_ms >= core.driven_ms.saturating_add(DRIVE_INTERVAL_MS);
+        if is_needed {
             self.drive_locked(core, now_ms);
         }
+        is_needed
     }
 
     pub(crate) fn drive_locked(self: &Arc<Self>, core: &mut ConsumerCore, now_ms: i64) {

@@ -1,6 +1,10 @@
 //! A consumer against a scripted broker.
 
-use std::{net::TcpListener, sync::mpsc, time::Duration};
+use std::{
+    net::TcpListener,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use milena_wire::{
     Uuid,
@@ -12,9 +16,13 @@ use milena_wire::{
     },
 };
 
-use super::{Consumer, TopicPartition};
+use super::{
+    Consumer, TopicPartition,
+    poll::{StepInput, StepOutcome},
+};
 use crate::{
     config::ConsumerConfig,
+    io,
     net::tests::rig::{PATIENCE, Peer, all_versions, wait},
 };
 
@@ -111,4 +119,27 @@ fn a_topic_without_an_id_is_fetched_by_name() {
     let (version, request) = fetches.recv_timeout(PATIENCE).unwrap();
     let names: Vec<&str> = request.topics.iter().map(|topic| &*topic.topic).collect();
     assert_eq!(names, ["with-id", "without-id"], "version {version}");
+}
+
+/// The io thread drives between `subscribe` and `poll`, when the member must not join yet. The `poll` that follows within the
+/// interval must send the member's requests before it waits: nothing else may wake it for minutes.
+#[test]
+fn a_poll_that_waits_has_sent_the_requests_of_the_member() {
+    let config = ConsumerConfig::builder("127.0.0.1:1").group_id("g");
+    let mut consumer = Consumer::new(config).unwrap();
+    consumer.subscribe(["letters"]).unwrap();
+    let shared = Arc::clone(&consumer.inner.shared);
+    let now_ms = io::now_ms();
+    {
+        let mut core = shared.core();
+        core.is_dirty = false;
+        core.driven_ms = i64::MAX;
+    }
+    let input = StepInput {
+        max: 1,
+        now_ms,
+        is_first: true,
+    };
+    assert!(matches!(consumer.step(input).unwrap(), StepOutcome::Wait));
+    assert_ne!(shared.core().driven_ms, i64::MAX);
 }
