@@ -104,7 +104,7 @@ impl Checks {
     /// If keys stay in order through retries: a first effect follows all earlier records of its key in the main topic.
     fn check_key(&mut self, plan: &Plan, cluster: &Cluster, record: &Record) {
         let in_order = record.key.is_some() || plan.handler().null_key == NullKey::Serial;
-        if !plan.is_fencing() || !in_order {
+        if !plan.holds_keys() || !in_order {
             return;
         }
         let is_over = |id: &u64| self.effects.contains_key(id) || self.dead.contains_key(id);
@@ -192,7 +192,7 @@ impl Checks {
         let wait = self.waits.entry((run.life.number, run.id, run.offset)).or_default();
         wait.1 += 1;
         let mut plain = (retry.first_ms << (wait.1 - 1).min(20)).min(retry.max_ms);
-        if plan.is_fencing() {
+        if plan.holds_keys() {
             // The delays of retry topics are waited for in between.
             plain = retry.first_ms.min(plan.tiers()[0]);
         }

@@ -221,7 +221,7 @@ pub(super) fn name(plan: &Plan, partition: usize) -> TopicPartition {
     let (topic, number) = (partition / plan.partitions, partition % plan.partitions);
     let topic = match topic {
         0 => "in".to_owned(),
-        _ if plan.is_fencing() => "in.held".to_owned(),
+        _ if plan.holds_keys() => "in.held".to_owned(),
         _ => format!("in.retry-{topic}"),
     };
     TopicPartition::new(topic, number as i32)

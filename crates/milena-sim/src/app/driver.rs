@@ -156,7 +156,7 @@ impl Instance {
         let topic = partition / world.plan.partitions;
         let role = match topic.checked_sub(1) {
             None => Role::Main,
-            Some(_) if world.plan.is_fencing() => Role::HeldKeys,
+            Some(_) if world.plan.holds_keys() => Role::HeldKeys,
             Some(tier) => Role::RetryTopic {
                 index: tier as u8,
                 delay_ms: world.plan.tiers()[tier],

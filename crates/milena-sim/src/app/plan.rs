@@ -73,18 +73,18 @@ impl Plan {
 
     /// All topics have as many partitions as the main one; after it come the retry topics, or the held-keys topic.
     pub(super) fn logs(&self) -> usize {
-        let topics = if self.is_fencing() { 1 } else { self.tiers().len() };
+        let topics = if self.holds_keys() { 1 } else { self.tiers().len() };
         self.partitions * (1 + topics)
     }
 
     /// Whether keys stay in order through retries.
-    pub(super) fn is_fencing(&self) -> bool {
+    pub(super) fn holds_keys(&self) -> bool {
         self.handler().retry.ordering == RetryOrdering::HoldKey
     }
 
     /// The held-keys partition of a main one.
     pub(super) fn held_of(&self, partition: usize) -> Option<usize> {
-        (self.is_fencing() && partition < self.partitions).then_some(self.partitions + partition)
+        (self.holds_keys() && partition < self.partitions).then_some(self.partitions + partition)
     }
 
     /// At most once: the limit of records that are committed and not done.
@@ -111,7 +111,7 @@ fn config(random: &mut Random, delivery: Delivery) -> SchedulerConfig {
     // Without limits, runs of records are handed out whole.
     let is_plain = random.below(3) == 0;
     let order = [Order::Key, Order::Key, Order::Key, Order::Partition, Order::Unordered][random.below(5) as usize];
-    let is_fencing = order == Order::Key && tiers > 0 && random.below(2) == 0;
+    let holds_keys = order == Order::Key && tiers > 0 && random.below(2) == 0;
     let has_bulkhead = random.below(4) == 0 && !is_plain;
     let handler = HandlerConfig {
         order,
@@ -134,7 +134,7 @@ fn config(random: &mut Random, delivery: Delivery) -> SchedulerConfig {
             vec![]
         },
         batch,
-        retry: retry(random, once, tiers, is_fencing),
+        retry: retry(random, once, tiers, holds_keys),
         ..HandlerConfig::default()
     };
     SchedulerConfig {
@@ -167,14 +167,14 @@ fn config(random: &mut Random, delivery: Delivery) -> SchedulerConfig {
     }
 }
 
-fn retry(random: &mut Random, once: bool, tiers: u64, is_fencing: bool) -> RetryPolicy {
+fn retry(random: &mut Random, once: bool, tiers: u64, holds_keys: bool) -> RetryPolicy {
     RetryPolicy {
         attempts: if once { 1 } else { 1 + random.below(4) as u32 },
         first_ms: 50 + random.below(200) as i64,
         max_ms: 1_000,
         delays_ms: (0..tiers).map(|tier| 400 * (1 + tier as i64)).collect(),
         delayed_attempts: 1 + random.below(2) as u32,
-        ordering: if is_fencing {
+        ordering: if holds_keys {
             RetryOrdering::HoldKey
         } else {
             RetryOrdering::Overtake

@@ -37,7 +37,7 @@ impl Instance {
     /// same key pass each other.
     pub(super) fn write_in_transaction(&mut self, world: &mut World, life: Life, record: RecordId, what: Publish) {
         let mut result = PublishResult::Acked;
-        let is_late = what == Publish::Output && !world.plan.is_fencing() && world.random.below(2) == 0;
+        let is_late = what == Publish::Output && !world.plan.holds_keys() && world.random.below(2) == 0;
         if let Some(run) = self.publishing.get(&record).cloned() {
             let held = world.plan.held_of(run.data.origin).filter(|_| is_held(what));
             let place = held.map(|held| (held, world.cluster.reserve(held, run.data.key)));

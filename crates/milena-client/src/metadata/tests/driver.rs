@@ -37,8 +37,12 @@ fn until(metadata: &Metadata, holds: impl Fn(&MetadataCache) -> bool) {
 #[test]
 fn it_learns_of_the_cluster_from_whichever_broker_responds() {
     let broker = rig::broker();
-    let nobody = ClosedPort::new();
-    let connections = bootstrapped(vec![nobody.endpoint(), broker.endpoint.clone(), nobody.endpoint()]);
+    let closed_port = ClosedPort::new();
+    let connections = bootstrapped(vec![
+        closed_port.endpoint(),
+        broker.endpoint.clone(),
+        closed_port.endpoint(),
+    ]);
     let metadata = Metadata::start(connections.clone());
     let (sender, updates) = mpsc::channel();
     metadata.on_update(move |cache| {
@@ -86,8 +90,8 @@ fn a_newer_epoch_is_looked_for() {
 
 #[test]
 fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
-    let nobody = ClosedPort::new();
-    let gone = nobody.endpoint();
+    let closed_port = ClosedPort::new();
+    let gone = closed_port.endpoint();
     let server = scripted(move |listener| {
         let mut peer = Peer::agree(&listener);
         for round in 0..2 {
@@ -126,8 +130,8 @@ fn brokers_that_are_gone_lead_back_to_the_bootstrap_servers() {
 
 #[test]
 fn no_bootstrap_server_is_a_readable_error() {
-    let nobody = ClosedPort::new();
-    let metadata = Metadata::start(bootstrapped(vec![nobody.endpoint()]));
+    let closed_port = ClosedPort::new();
+    let metadata = Metadata::start(bootstrapped(vec![closed_port.endpoint()]));
     rig::until(|| metadata.last_error().is_some());
     let last_error = metadata.last_error().unwrap();
     assert!(

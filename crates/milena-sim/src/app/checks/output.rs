@@ -6,10 +6,10 @@ use super::{Base, Checks, Run, lane_of};
 use crate::app::{Life, plan::Plan};
 
 impl Checks {
-    /// A producer has taken what a call emitted. Where nothing may be repeated, or keys have an order that outlives
+    /// A producer has taken the output of a call. Where nothing may be repeated, or keys have an order that outlives
     /// processes, others wait for it all the same.
     pub(in crate::app) fn taken(&mut self, plan: &Plan, run: &Run) {
-        if plan.config.delivery != Delivery::AtMostOnce && !plan.is_fencing() {
+        if plan.config.delivery != Delivery::AtMostOnce && !plan.holds_keys() {
             self.taken.insert((run.life.number, run.id, run.offset));
         }
     }
@@ -51,7 +51,7 @@ impl Checks {
         });
         if let Some((first, next)) = wrong {
             self.fail(format!(
-                "what {next} emitted is before what {first} emitted, which has its key"
+                "the output of {next} is before that of {first}, which has its key"
             ));
         }
     }

@@ -5,7 +5,7 @@ use milena_machines::app::{Publish, RecordId};
 use super::{Event, Instance, Life, Publishing, Run, World};
 
 impl Instance {
-    /// The producer takes what a handler emitted. Whatever becomes of it, what it takes later is behind it in the log.
+    /// The producer takes the output of a handler. All output that it takes later is behind it in the log.
     pub(in crate::app) fn take(&mut self, world: &mut World, run: &Run, is_written: bool) {
         if is_written {
             world.checks.wrote(&world.plan, run);
@@ -27,7 +27,7 @@ impl Instance {
         world.queue.after(takes_ms, Event::Published(life, publishing));
     }
 
-    /// What is acknowledged is done when the machine says so. If one before it failed it may be given back instead.
+    /// Settles acknowledged records that the machine counts as done. If a record before one failed, it is given back instead.
     pub(super) fn settle_acked(&mut self, world: &mut World) {
         let Some(work) = &self.work else { return };
         let is_gone = |record: &&RecordId| work.payload(**record).is_none();
