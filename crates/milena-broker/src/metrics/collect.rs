@@ -38,7 +38,8 @@ pub(super) async fn render(node: &Arc<Node>) -> String {
     logs(&topics, &mut text);
     groups(node, &mut text).await;
     transactions(node, &mut text).await;
-    violations(&mut text);
+    // Those of the whole process, which may have several brokers.
+    text.append(&milena_invariant::to_prometheus());
     text.finish()
 }
 
@@ -351,19 +352,6 @@ async fn transactions(node: &Arc<Node>, text: &mut Text) {
     text.family(STATES, "gauge", "Transactional ids by the state of their transaction.");
     for (state, count) in states {
         text.sample(STATES, &[("state", &state)], count);
-    }
-}
-
-/// Those of the whole process, which may have several brokers.
-fn violations(text: &mut Text) {
-    const VIOLATIONS: &str = "milena_invariant_violations_total";
-    text.family(
-        VIOLATIONS,
-        "counter",
-        "Violated invariants, which are bugs of Milena, by name.",
-    );
-    for (name, count) in milena_invariant::violations() {
-        text.sample(VIOLATIONS, &[("name", &name)], count);
     }
 }
 

@@ -52,6 +52,11 @@ impl Text {
         self.sample(&format!("{name}_count"), &[(label, value)], snapshot.count());
     }
 
+    /// Families that are text already.
+    pub(super) fn append(&mut self, families: &str) {
+        self.0.push_str(families);
+    }
+
     pub(super) fn finish(self) -> String {
         self.0
     }
