@@ -1,0 +1,194 @@
+//! The changes in the metadata log, and the state that they lead to.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::FinalizedFeatures;
+
+/// The most ids of deleted topics that are remembered, to recognise a folder that one of them has left.
+const DELETED_MAX: usize = 1_000;
+
+/// One change. Its names are persisted and must not change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub(crate) enum Change {
+    Cluster {
+        id: String,
+    },
+    Topic {
+        name: String,
+        /// The topic id in Kafka's text form.
+        id: String,
+        partitions: i32,
+        replication_factor: i16,
+        configs: BTreeMap<String, String>,
+    },
+    TopicDeleted {
+        name: String,
+    },
+    Partitions {
+        name: String,
+        count: i32,
+    },
+    TopicConfigs {
+        name: String,
+        configs: BTreeMap<String, String>,
+    },
+    /// Settings made at run time, of this broker and of all.
+    BrokerConfigs {
+        dynamic: BTreeMap<String, String>,
+        dynamic_default: BTreeMap<String, String>,
+    },
+    /// Settings of a single group; an empty map removes them.
+    GroupConfigs {
+        group: String,
+        configs: BTreeMap<String, String>,
+    },
+    /// Settings of a client metrics subscription; an empty map removes it.
+    ClientMetrics {
+        name: String,
+        configs: BTreeMap<String, String>,
+    },
+    /// Levels of features, and the number of changes to them.
+    Features {
+        levels: BTreeMap<String, i16>,
+        epoch: i64,
+    },
+    /// Producer ids below this may be in use.
+    ProducerIds {
+        next: i64,
+    },
+    /// The leader epoch of all partitions; it grows with every unclean shutdown.
+    LeaderEpoch {
+        epoch: i32,
+    },
+    /// Ids of topics that were deleted before the log was replaced by a snapshot.
+    DeletedTopics {
+        ids: Vec<String>,
+    },
+}
+
+/// The state that all changes lead to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Metadata {
+    pub(crate) cluster_id: Option<String>,
+    pub(crate) topics: BTreeMap<String, TopicRecord>,
+    pub(crate) dynamic: BTreeMap<String, String>,
+    pub(crate) dynamic_default: BTreeMap<String, String>,
+    pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) client_metrics: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) features: FinalizedFeatures,
+    pub(crate) next_producer_id: i64,
+    pub(crate) leader_epoch: i32,
+    /// Ids of the topics that were deleted last, in that order.
+    pub(crate) deleted: VecDeque<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TopicRecord {
+    pub(crate) id: String,
+    pub(crate) partitions: i32,
+    pub(crate) replication_factor: i16,
+    pub(crate) configs: BTreeMap<String, String>,
+}
+
+impl Metadata {
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Cluster { id } => self.cluster_id = Some(id),
+            Change::Topic {
+                name,
+                id,
+                partitions,
+                replication_factor,
+                configs,
+            } => {
+                let record = TopicRecord {
+                    id,
+                    partitions,
+                    replication_factor,
+                    configs,
+                };
+                self.topics.insert(name, record);
+            }
+            Change::TopicDeleted { name } => {
+                let deleted = self.topics.remove(&name);
+                self.remember_deleted(deleted.map(|topic| topic.id));
+            }
+            Change::Partitions { name, count } => {
+                if let Some(topic) = self.topics.get_mut(&name) {
+                    topic.partitions = count;
+                }
+            }
+            Change::TopicConfigs { name, configs } => {
+                if let Some(topic) = self.topics.get_mut(&name) {
+                    topic.configs = configs;
+                }
+            }
+            Change::BrokerConfigs {
+                dynamic,
+                dynamic_default,
+            } => (self.dynamic, self.dynamic_default) = (dynamic, dynamic_default),
+            Change::GroupConfigs { group, configs } if configs.is_empty() => drop(self.group_configs.remove(&group)),
+            Change::GroupConfigs { group, configs } => drop(self.group_configs.insert(group, configs)),
+            Change::ClientMetrics { name, configs } if configs.is_empty() => drop(self.client_metrics.remove(&name)),
+            Change::ClientMetrics { name, configs } => drop(self.client_metrics.insert(name, configs)),
+            Change::Features { levels, epoch } => self.features = FinalizedFeatures { levels, epoch },
+            Change::ProducerIds { next } => self.next_producer_id = next,
+            Change::LeaderEpoch { epoch } => self.leader_epoch = epoch,
+            Change::DeletedTopics { ids } => self.remember_deleted(ids),
+        }
+    }
+
+    fn remember_deleted(&mut self, ids: impl IntoIterator<Item = String>) {
+        self.deleted.extend(ids);
+        let surplus = self.deleted.len().saturating_sub(DELETED_MAX);
+        self.deleted.drain(..surplus);
+    }
+
+    /// The fewest changes that lead to this state.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let mut changes: Vec<Change> = self
+            .cluster_id
+            .iter()
+            .map(|id| Change::Cluster { id: id.clone() })
+            .collect();
+        changes.extend(self.topics.iter().map(|(name, topic)| Change::Topic {
+            name: name.clone(),
+            id: topic.id.clone(),
+            partitions: topic.partitions,
+            replication_factor: topic.replication_factor,
+            configs: topic.configs.clone(),
+        }));
+        changes.push(Change::BrokerConfigs {
+            dynamic: self.dynamic.clone(),
+            dynamic_default: self.dynamic_default.clone(),
+        });
+        changes.extend(self.group_configs.iter().map(|(group, configs)| Change::GroupConfigs {
+            group: group.clone(),
+            configs: configs.clone(),
+        }));
+        changes.extend(self.client_metrics.iter().map(|(name, configs)| Change::ClientMetrics {
+            name: name.clone(),
+            configs: configs.clone(),
+        }));
+        if self.features.epoch > 0 {
+            changes.push(Change::Features {
+                levels: self.features.levels.clone(),
+                epoch: self.features.epoch,
+            });
+        }
+        changes.push(Change::ProducerIds {
+            next: self.next_producer_id,
+        });
+        changes.push(Change::LeaderEpoch {
+            epoch: self.leader_epoch,
+        });
+        if !self.deleted.is_empty() {
+            let ids = self.deleted.iter().cloned().collect();
+            changes.push(Change::DeletedTopics { ids });
+        }
+        changes
+    }
+}
