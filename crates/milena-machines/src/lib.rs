@@ -30,6 +30,7 @@ pub mod member;
 mod partition;
 pub mod produce;
 mod random;
+pub mod sasl;
 mod timers;
 mod topics;
 pub mod transaction;
