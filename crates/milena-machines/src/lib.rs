@@ -22,6 +22,7 @@
 
 pub mod app;
 pub mod assign;
+pub mod authorizer;
 pub mod backoff;
 mod effects;
 pub mod fetch;
