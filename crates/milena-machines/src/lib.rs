@@ -29,6 +29,7 @@ pub mod group;
 pub mod member;
 mod partition;
 pub mod produce;
+pub mod quota;
 mod random;
 mod timers;
 mod topics;
