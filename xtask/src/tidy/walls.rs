@@ -25,6 +25,8 @@ const REASONS: &str = "docs/dependencies.md";
 
 /// No clock, no network, no threads, no async.
 const NO_IO: &[&str] = &["net::", "thread::", "Instant", "SystemTime", "tokio", "async"];
+/// Only data of connections, never connections.
+const NO_SOCKETS: &[&str] = &["TcpStream", "TcpListener", "UdpSocket", "thread::", "tokio", "async"];
 const NO_FILES: &[&str] = &["fs::", "File"];
 /// Nothing that differs from one run to the next.
 const NO_RANDOMNESS: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
@@ -68,6 +70,28 @@ const CRATES: &[CrateRules] = &[
         crates: &[],
         outside: &["thiserror", "toml"],
         never: &[NO_IO, NO_FILES_OPENED, NO_RANDOMNESS, NO_ENVIRONMENT],
+        seam: "",
+        reads_untrusted: true,
+    },
+    CrateRules {
+        name: "milena-security",
+        crates: &["milena-config"],
+        outside: &[
+            "base64",
+            "p12-keystore",
+            "pkcs8",
+            "rcgen",
+            "regex",
+            "ring",
+            "rustls",
+            "rustls-native-certs",
+            "serde_json",
+            "subtle",
+            "thiserror",
+            "tracing",
+            "zeroize",
+        ],
+        never: &[NO_SOCKETS],
         seam: "",
         reads_untrusted: true,
     },
