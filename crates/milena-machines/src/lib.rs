@@ -30,6 +30,7 @@ pub mod group;
 pub mod member;
 mod partition;
 pub mod produce;
+pub mod quota;
 mod random;
 pub mod sasl;
 mod timers;
