@@ -238,7 +238,13 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-cli",
-        crates: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
+        crates: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-security",
+            "milena-wire",
+        ],
         outside: &[
             "anyhow",
             "bytes",
