@@ -98,7 +98,18 @@ const CRATES: &[CrateRules] = &[
     CrateRules {
         name: "milena-machines",
         crates: &["milena-invariant", "milena-wire"],
-        outside: &["bytes", "bytestring", "regex", "thiserror"],
+        outside: &[
+            "base64",
+            "bytes",
+            "bytestring",
+            "hmac",
+            "pbkdf2",
+            "regex",
+            "sha2",
+            "subtle",
+            "thiserror",
+            "zeroize",
+        ],
         never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
         seam: "",
         reads_untrusted: true,
@@ -227,7 +238,13 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-cli",
-        crates: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
+        crates: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-security",
+            "milena-wire",
+        ],
         outside: &[
             "anyhow",
             "bytes",
