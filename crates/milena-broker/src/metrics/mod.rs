@@ -8,7 +8,7 @@ mod endpoint;
 mod histogram;
 mod text;
 
-pub(crate) use endpoint::{bind, serve};
+pub(crate) use endpoint::{CONNECTIONS_MAX, serve};
 
 use std::{
     sync::{
