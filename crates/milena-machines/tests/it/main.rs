@@ -23,6 +23,7 @@ mod offsets_expiry;
 mod offsets_fetch;
 mod offsets_txn;
 mod produce;
+mod sasl;
 mod transaction_add;
 mod transaction_end;
 mod transaction_histories;
