@@ -207,6 +207,7 @@ const CRATES: &[CrateRules] = &[
             "milena-wire",
         ],
         outside: &[
+            "base64",
             "bytes",
             "bytestring",
             "crc32c",

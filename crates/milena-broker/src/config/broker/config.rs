@@ -81,6 +81,8 @@ pub struct BrokerConfig {
     /// Client metrics subscriptions, by name.
     pub client_metrics: BTreeMap<String, MetricsSubscription>,
     pub telemetry_max_bytes: i32,
+    /// The largest number of SCRAM users; `milena.max.scram.users`.
+    pub scram_users_max: usize,
 }
 
 /// `milena.recovery`: the reaction to lost records at a start.
@@ -206,6 +208,7 @@ impl BrokerConfig {
             transactions: transactions::resolve(raw)?,
             client_metrics: client_metrics::resolve(&raw.client_metrics)?,
             telemetry_max_bytes: raw.get("telemetry.max.bytes")?,
+            scram_users_max: raw.get("milena.max.scram.users")?,
             overrides,
         })
     }

@@ -284,6 +284,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
+    "milena.max.scram.users" Int = "100000", at_least(1),
+        about("The largest number of SCRAM users.");
     "milena.recovery" String = "strict", allowed(OneOf(Recovery::NAMES)),
         about("Whether a start with damaged files is refused where records are lost (strict), or goes on without them and \
                keeps the damaged files aside (accept-loss).");
