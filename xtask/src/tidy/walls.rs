@@ -189,6 +189,7 @@ const CRATES: &[CrateRules] = &[
             "milena-invariant",
             "milena-log",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &[

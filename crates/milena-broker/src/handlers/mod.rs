@@ -46,6 +46,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod sasl;
 mod sync_group;
 mod telemetry;
 mod txn_offset_commit;
@@ -55,7 +56,7 @@ mod write_txn_markers;
 
 pub(crate) use common::{BoxFuture, Outcome, RequestContext};
 
-use milena_wire::{api::ApiKey, message::Request};
+use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::{config::BrokerConfig, net::OutboundResponse, node::Node};
@@ -65,7 +66,11 @@ macro_rules! apis {
     ($($key:ident => $($handler:ident)::+ $(, $property:ident)*;)*) => {
         /// The served APIs, in the order of their keys.
         pub(crate) const APIS: &[Api] = &[$(
-            Api::new(check_key(ApiKey::$key, $($handler)::+), |cx| common::serve(cx, $($handler)::+))$(.$property())*
+            Api::new(
+                check_key(ApiKey::$key, $($handler)::+),
+                |cx| common::serve(cx, $($handler)::+),
+                |cx, error| common::refuse(cx, error, $($handler)::+),
+            )$(.$property())*
         ),*];
     };
 }
@@ -84,6 +89,7 @@ apis! {
     SyncGroup => sync_group::handle;
     DescribeGroups => describe_groups::handle;
     ListGroups => list_groups::handle;
+    SaslHandshake => sasl::handshake;
     ApiVersions => api_versions::handle;
     CreateTopics => create_topics::handle, may_block;
     DeleteTopics => delete_topics::handle, may_block;
@@ -102,6 +108,7 @@ apis! {
     AlterConfigs => alter_configs::handle, may_block;
     AlterReplicaLogDirs => alter_replica_log_dirs::handle, may_block;
     DescribeLogDirs => describe_log_dirs::handle, may_block;
+    SaslAuthenticate => sasl::authenticate;
     CreatePartitions => create_partitions::handle, may_block;
     DeleteGroups => delete_groups::handle;
     ElectLeaders => elect_leaders::handle, may_block;
@@ -127,18 +134,24 @@ apis! {
 /// One row of [`APIS`].
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
-    serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>,
+    serve: Serve,
+    refuse: Refuse,
     /// Whether the handler may wait for the disk or for another thread.
     may_block: bool,
     /// Whether it needs a receiver of client metrics.
     with_telemetry: bool,
 }
 
+type Serve = fn(&RequestContext<'_>) -> Outcome<OutboundResponse>;
+/// Makes the error response of the API; `None` if it has no place for an error.
+type Refuse = fn(&RequestContext<'_>, ErrorCode) -> Option<OutboundResponse>;
+
 impl Api {
-    const fn new(key: ApiKey, serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>) -> Self {
+    const fn new(key: ApiKey, serve: Serve, refuse: Refuse) -> Self {
         Self {
             key,
             serve,
+            refuse,
             may_block: false,
             with_telemetry: false,
         }
@@ -185,6 +198,12 @@ pub(crate) fn handle(cx: &RequestContext<'_>) -> Outcome<OutboundResponse> {
         // Kafka closes too: the API was not advertised.
         None => Outcome::Close(format!("{key} is not served")),
     }
+}
+
+/// The error response to a request that is not begun; `None` if its API has no place for an error, or is not served.
+pub(crate) fn refuse(cx: &RequestContext<'_>, error: ErrorCode) -> Option<OutboundResponse> {
+    let api = APIS.iter().find(|api| api.key == cx.request.key)?;
+    (api.refuse)(cx, error)
 }
 
 /// Runs work that may wait for the disk, such that other connections are served meanwhile.

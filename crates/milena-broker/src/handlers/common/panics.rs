@@ -38,6 +38,19 @@ where
     contain::<R, T>(cx.request, outcome)
 }
 
+/// The error response to a request that is not begun. The handler only tells the API.
+pub(crate) fn refuse<R: Request, T>(
+    cx: &RequestContext<'_>,
+    error: ErrorCode,
+    _: fn(&RequestContext<'_>, R) -> Outcome<T>,
+) -> Option<OutboundResponse> {
+    let respond = || {
+        let body = cx.request.body::<R>().ok()?;
+        encode(cx.request, body.error_response(cx.request.version, error)?)
+    };
+    catch_unwind(AssertUnwindSafe(respond)).ok().flatten()
+}
+
 /// Encodes an outcome, now or when it is there, and contains panics on the way.
 fn contain<R, T>(request: &InboundRequest, outcome: Result<Outcome<T>, Panic>) -> Outcome<OutboundResponse>
 where
