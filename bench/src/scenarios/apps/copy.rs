@@ -36,7 +36,8 @@ pub const SCENARIO: Scenario = Scenario {
     ],
 };
 
-const RECORDS: u64 = 200_000;
+/// Three seconds of work, so that the last transaction, whose window may be cut anywhere, does not decide.
+const RECORDS: u64 = 2_000_000;
 /// Parallel Consumer waits for each copy in a thread, so that fewer show its rate.
 const PARALLEL_RECORDS: u64 = 20_000;
 
