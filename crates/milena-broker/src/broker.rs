@@ -106,8 +106,6 @@ pub enum StartError {
     Topics(String),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    #[error("the system has no random bytes: {0}")]
-    Random(io::Error),
 }
 
 impl Broker {
@@ -140,7 +138,7 @@ impl Broker {
             data_dir.on_loss(),
         )?;
         let config = with_run_time_settings(config, &metadata)?;
-        let endpoints = Endpoints::open(&config, &addresses, salt_key()?)?;
+        let endpoints = Endpoints::open(&config, &addresses)?;
         data_dir.begin().map_err(|source| DataDirError::Io {
             path: data_dir.path().to_owned(),
             source,
@@ -291,16 +289,6 @@ fn check_exposure(config: &BrokerConfig, listener: &Listener, addresses: &[Socke
         );
     }
     Ok(())
-}
-
-/// The key of the salts that unknown SCRAM users get.
-fn salt_key() -> Result<[u8; 32], StartError> {
-    let mut key = [0; 32];
-    match rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty()) {
-        Ok(32) => Ok(key),
-        Ok(_) => Err(StartError::Random(io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(StartError::Random(error.into())),
-    }
 }
 
 /// Binds the metrics endpoint, if there is to be one.

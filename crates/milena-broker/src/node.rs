@@ -5,6 +5,7 @@ mod configs;
 mod deletion;
 mod image;
 mod partitions;
+mod scram;
 
 pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
 
@@ -27,6 +28,7 @@ use milena_wire::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    auth::ScramUsers,
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{DeadlineTimer, Groups, Transactions},
     damage_log::DamageLog,
@@ -88,6 +90,8 @@ pub(crate) struct Node {
     image: TopicsCache,
     topic_ids: Mutex<TopicIds>,
     pub(crate) damage_log: DamageLog,
+    /// The users that may log in by SCRAM.
+    pub(crate) scram: ScramUsers,
 }
 
 /// The ids of topics that a folder can belong to.
@@ -196,6 +200,8 @@ impl Node {
         // With a new epoch, clients validate their positions, because a power cut may have lost records.
         let leader_epoch = metadata.metadata().leader_epoch + i32::from(!data_dir.was_clean());
         changes.push(Change::LeaderEpoch { epoch: leader_epoch });
+        let (unknown_user_key, new_key) = scram::unknown_user_key(metadata.metadata())?;
+        changes.extend(new_key);
         metadata.append(changes)?;
         let next = metadata.metadata().next_producer_id;
         let records = metadata.metadata().topics.clone();
@@ -213,6 +219,7 @@ impl Node {
             .filter(|bytes| *bytes > 0);
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
+        let scram = ScramUsers::new(&metadata.metadata().scram_users, unknown_user_key);
         let node = Self {
             misses_replicas: config.strict_replication_factor,
             config: RwLock::new(Arc::new(config)),
@@ -243,6 +250,7 @@ impl Node {
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),
             damage_log: DamageLog::default(),
+            scram,
         };
         node.open_topics(records)?;
         node.drop_old_checkpoints()?;

@@ -208,6 +208,7 @@ const CRATES: &[CrateRules] = &[
             "milena-wire",
         ],
         outside: &[
+            "base64",
             "bytes",
             "bytestring",
             "crc32c",

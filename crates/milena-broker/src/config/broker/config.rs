@@ -97,6 +97,8 @@ pub struct BrokerConfig {
     /// Client metrics subscriptions, by name.
     pub client_metrics: BTreeMap<String, MetricsSubscription>,
     pub telemetry_max_bytes: i32,
+    /// The largest number of SCRAM users; `milena.max.scram.users`.
+    pub scram_users_max: usize,
 }
 
 /// The limits of one listener, besides those of the broker.
@@ -244,6 +246,7 @@ impl BrokerConfig {
             client_metrics: client_metrics::resolve(&raw.client_metrics)?,
             telemetry_max_bytes: raw.get("telemetry.max.bytes")?,
             listeners,
+            scram_users_max: raw.get("milena.max.scram.users")?,
             overrides,
             effective,
         })

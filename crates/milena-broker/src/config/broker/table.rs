@@ -291,6 +291,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
+    "milena.max.scram.users" Int = "100000", at_least(1),
+        about("The largest number of SCRAM users.");
     "milena.max.unauthenticated.connections" Int = "1000", at_least(1),
         about("The largest number of connections that have not logged in yet; the oldest is closed for one more.");
     "milena.recovery" String = "strict", allowed(OneOf(Recovery::NAMES)),

@@ -38,19 +38,6 @@ where
     contain::<R, T>(cx.request, outcome)
 }
 
-/// The error response to a request that is not begun. The handler only tells the API.
-pub(crate) fn refuse<R: Request, T>(
-    cx: &RequestContext<'_>,
-    error: ErrorCode,
-    _: fn(&RequestContext<'_>, R) -> Outcome<T>,
-) -> Option<OutboundResponse> {
-    let respond = || {
-        let body = cx.request.body::<R>().ok()?;
-        encode(cx.request, body.error_response(cx.request.version, error)?)
-    };
-    catch_unwind(AssertUnwindSafe(respond)).ok().flatten()
-}
-
 /// Encodes an outcome, now or when it is there, and contains panics on the way.
 fn contain<R, T>(request: &InboundRequest, outcome: Result<Outcome<T>, Panic>) -> Outcome<OutboundResponse>
 where
@@ -116,13 +103,15 @@ fn error_response<R: Request>(request: &InboundRequest, panic: &(dyn Any + Send)
         panic,
         "request handler panicked; this is a bug of the broker"
     );
-    // Decoding the request again may panic too.
+    refuse::<R>(request, ErrorCode::UnknownServerError)
+}
+
+/// The error response of a request; `None` if it cannot be decoded, or its API has no place for an error.
+pub(crate) fn refuse<R: Request>(request: &InboundRequest, error: ErrorCode) -> Option<OutboundResponse> {
+    // Decoding may be what has panicked before.
     let respond = || {
         let body = request.body::<R>().ok()?;
-        encode(
-            request,
-            body.error_response(request.version, ErrorCode::UnknownServerError)?,
-        )
+        encode(request, body.error_response(request.version, error)?)
     };
     catch_unwind(AssertUnwindSafe(respond)).ok().flatten()
 }
