@@ -25,6 +25,7 @@ use milena_wire::{
     compression::{Codec, Compression},
     errors::ErrorCode,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
     auth::ScramUsers,
@@ -36,7 +37,7 @@ use crate::{
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
     metrics::Metrics,
-    net::{Connections, RequestMemory},
+    net::{self, Connections, Endpoints, RequestMemory, TlsBuffers, Unauthenticated},
     node::{
         image::TopicsCache,
         partitions::{Age, check_added},
@@ -60,9 +61,7 @@ pub(crate) struct Node {
     pub(crate) leader_epoch: i32,
     /// Whether `min.insync.replicas` above 1 refuses writes, rather than being ignored.
     pub(crate) misses_replicas: bool,
-    /// The advertised host.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) data_dir: DataDir,
     /// The disk of topics whose records are in memory only.
     memory: Arc<dyn Disk>,
@@ -74,6 +73,10 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) unauthenticated: Arc<Unauthenticated>,
+    pub(crate) tls_buffers: Arc<TlsBuffers>,
+    /// TLS handshakes that may use the processor at once.
+    pub(crate) handshake_turns: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
@@ -166,8 +169,7 @@ impl From<StorageError> for Refusal {
 /// The parts that a node is opened with, besides its configuration.
 pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
@@ -183,8 +185,7 @@ impl Node {
     ) -> Result<Self, Refusal> {
         let NodeOptions {
             data_dir,
-            host,
-            port,
+            endpoints,
             throttle,
             log_levels,
             telemetry,
@@ -224,8 +225,7 @@ impl Node {
             config: RwLock::new(Arc::new(config)),
             cluster_id,
             leader_epoch,
-            host,
-            port,
+            endpoints,
             data_dir,
             memory: Arc::new(MemoryDisk::new()),
             topics: RwLock::default(),
@@ -235,6 +235,9 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            unauthenticated: Arc::default(),
+            tls_buffers: Arc::default(),
+            handshake_turns: net::handshake_turns(),
             metrics: Metrics::default(),
             throttle,
             log_levels,

@@ -204,6 +204,7 @@ const CRATES: &[CrateRules] = &[
             "milena-invariant",
             "milena-log",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &[

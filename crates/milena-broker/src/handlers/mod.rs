@@ -198,7 +198,6 @@ const fn refusal_of<R: Request, T>(_: fn(&RequestContext<'_>, R) -> Outcome<T>) 
 }
 
 /// Refuses a request without serving it: returns the error response of its API, `None` if there is none.
-#[allow(dead_code, reason = "log-ins use it")]
 pub(crate) fn refuse(cx: &RequestContext<'_>, error: ErrorCode) -> Option<OutboundResponse> {
     let api = APIS.iter().find(|api| api.key == cx.request.key)?;
     (api.refuse)(cx.request, error)
