@@ -8,7 +8,6 @@ use milena_wire::{
 };
 
 use super::common::{Outcome, RequestContext};
-use crate::node::Node;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -16,16 +15,15 @@ const TRANSACTION: i8 = 1;
 const SUCCESS: &str = "NONE";
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -> Outcome<FindCoordinatorResponse> {
-    let node = cx.node;
     let version = cx.request.version;
     if version >= versions::find_coordinator::COORDINATORS {
         let keys = request.coordinator_keys.into_iter();
         return Outcome::Ready(FindCoordinatorResponse {
-            coordinators: keys.map(|key| find(node, request.key_type, key)).collect(),
+            coordinators: keys.map(|key| find(cx, request.key_type, key)).collect(),
             ..Default::default()
         });
     }
-    let found = find(node, request.key_type, request.key);
+    let found = find(cx, request.key_type, request.key);
     let succeeded = found.error_code == ErrorCode::None.code();
     Outcome::Ready(FindCoordinatorResponse {
         error_code: found.error_code,
@@ -41,7 +39,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -
     })
 }
 
-fn find(node: &Node, key_type: i8, key: ByteString) -> Coordinator {
+fn find(cx: &RequestContext<'_>, key_type: i8, key: ByteString) -> Coordinator {
     if !matches!(key_type, GROUP | TRANSACTION) {
         return Coordinator {
             key,
@@ -52,11 +50,12 @@ fn find(node: &Node, key_type: i8, key: ByteString) -> Coordinator {
             ..Default::default()
         };
     }
+    let (host, port) = cx.advertised();
     Coordinator {
         key,
-        node_id: node.config().node_id,
-        host: node.host.clone().into(),
-        port: i32::from(node.port),
+        node_id: cx.node.config().node_id,
+        host,
+        port: i32::from(port),
         ..Default::default()
     }
 }
