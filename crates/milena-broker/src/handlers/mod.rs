@@ -46,6 +46,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod rights;
 mod sync_group;
 mod telemetry;
 mod txn_offset_commit;
@@ -168,6 +169,7 @@ impl Api {
 /// Fails the build if a row of the table has the handler of another API.
 const fn check_key<R: Request, T>(key: ApiKey, _: fn(&RequestContext<'_>, R) -> Outcome<T>) -> ApiKey {
     assert!(key.id() == R::KEY.id(), "the handler is of another API");
+    assert!(rights::of(key).is_some(), "handlers/rights.rs has no row for this API");
     key
 }
 

@@ -13,4 +13,4 @@ pub(crate) use inbound::InboundRequest;
 pub(crate) use limits::Connections;
 pub(crate) use listener::{bind, serve};
 pub(crate) use outbound::{OutboundResponse, PLACEHOLDER_LEN_MAX, placeholder};
-pub(crate) use peer::{Peer, Software};
+pub(crate) use peer::{Peer, Principal, Software};
