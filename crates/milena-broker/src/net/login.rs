@@ -139,7 +139,11 @@ impl LoginError {
         match self {
             Self::Disconnected(error) => {
                 let error = error.as_ref().map(ToString::to_string);
-                tracing::debug!(event = "login_not_finished", error, "connection ended during its log-in");
+                tracing::debug!(
+                    event = "login_not_finished",
+                    error,
+                    "connection ended during its log-in"
+                );
                 None
             }
             Self::Failed(failure) => Some(ConnectionFailure::new(FailureKind::Login, failure.to_string())),
