@@ -32,6 +32,7 @@ pub mod produce;
 mod random;
 pub mod sasl;
 mod timers;
+pub mod token_refresh;
 mod topics;
 pub mod transaction;
 
