@@ -204,9 +204,11 @@ const CRATES: &[CrateRules] = &[
             "milena-invariant",
             "milena-log",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &[
+            "base64",
             "bytes",
             "bytestring",
             "crc32c",
@@ -238,7 +240,13 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-cli",
-        crates: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
+        crates: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-security",
+            "milena-wire",
+        ],
         outside: &[
             "anyhow",
             "bytes",

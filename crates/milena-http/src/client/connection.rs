@@ -39,6 +39,7 @@ impl Transport {
         let name = ServerName::try_from(name).map_err(|error| HttpError::Tls {
             host: url.authority().to_owned(),
             problem: error.to_string(),
+            is_untrusted: false,
         })?;
         let mut config = ClientConfig::clone(tls);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -58,25 +59,27 @@ impl Transport {
             Self::Plain => Box::new(stream),
             Self::Secured { connector, name } => {
                 let handshake = connector.connect(name, stream).await;
-                Box::new(handshake.map_err(|error| match explain(&error) {
-                    Some(problem) => HttpError::Tls { host: host(), problem },
-                    None => unreachable(error),
-                })?)
+                Box::new(handshake.map_err(|error| tls_error(error, host()))?)
             }
         };
         Ok(BufReader::new(stream))
     }
 }
 
-/// Explains a TLS error, with a remedy; `None` for other errors.
-fn explain(error: &io::Error) -> Option<String> {
-    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    let advice = match error {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "; add the certificate of its CA to the trusted ones"
-        }
+/// Explains an error of the handshake, with a remedy.
+fn tls_error(error: io::Error, host: String) -> HttpError {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(inner) = inner else {
+        return HttpError::Unreachable { host, error };
+    };
+    let advice = match inner {
         rustls::Error::InvalidMessage(_) => "; the port may serve HTTP without TLS",
         _ => "",
     };
-    Some(format!("{error}{advice}"))
+    let untrusted = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+    HttpError::Tls {
+        host,
+        problem: format!("{inner}{advice}"),
+        is_untrusted: *inner == untrusted,
+    }
 }

@@ -60,7 +60,12 @@ pub enum HttpError {
     #[error("{name} is not a valid header: its name is no token, or its value has control characters")]
     Header { name: String },
     #[error("TLS with {host} fails: {problem}")]
-    Tls { host: String, problem: String },
+    Tls {
+        host: String,
+        problem: String,
+        /// The certificate of the service comes from a CA that is not trusted here.
+        is_untrusted: bool,
+    },
     #[error("{host} cannot be reached: {error}")]
     Unreachable { host: String, error: io::Error },
     #[error("the connection to {host} was lost before the response: {error}")]
@@ -106,6 +111,11 @@ impl Client {
             transport: Mutex::new(transport),
             idle: Mutex::default(),
         }
+    }
+
+    /// Timeouts of connecting and of a response, instead of those in the options.
+    pub fn set_timeouts(&mut self, connect: Duration, response: Option<Duration>) {
+        (self.options.connect_timeout, self.options.response_timeout) = (connect, response);
     }
 
     pub fn url(&self) -> &Url {
