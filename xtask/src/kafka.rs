@@ -1,9 +1,11 @@
 //! `cargo xtask kafka`: a real Apache Kafka on loopback, and Kafka's own tools, to test against.
 
 mod broker;
+mod certificates;
 mod cluster;
 mod config;
 mod libraries;
+mod secured;
 mod tools;
 
 use std::ffi::OsString;

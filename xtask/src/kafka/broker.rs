@@ -27,7 +27,7 @@ pub(super) struct Broker {
 /// A broker process that we started and that may not serve yet.
 pub(super) struct Starting {
     broker: Broker,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     process: Child,
 }
 
@@ -62,14 +62,25 @@ impl Broker {
 
     /// The address for clients in this broker's configuration.
     pub(super) fn address(&self) -> Result<SocketAddr> {
+        let first = self.addresses()?.first().copied();
+        let path = self.properties_path();
+        first.with_context(|| format!("{} has no listener for clients; wipe the cluster", path.display()))
+    }
+
+    /// The addresses of all listeners for clients; the plain one is the first.
+    fn addresses(&self) -> Result<Vec<SocketAddr>> {
         let path = self.properties_path();
         let properties = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        properties
+        let listeners = properties
             .lines()
-            .find_map(|line| line.strip_prefix("advertised.listeners=PLAINTEXT://"))
-            .and_then(|listeners| listeners.split(',').next())
-            .and_then(|address| address.parse().ok())
-            .with_context(|| format!("{} has no PLAINTEXT listener; wipe the cluster", path.display()))
+            .find_map(|line| line.strip_prefix("advertised.listeners="));
+        let addresses = listeners.unwrap_or_default().split(',').map(|listener| {
+            let address = listener.split_once("://").map(|(_, address)| address);
+            address
+                .and_then(|address| address.parse().ok())
+                .with_context(|| format!("{} has the listener {listener}; wipe the cluster", path.display()))
+        });
+        addresses.collect()
     }
 
     /// Refuses while this broker runs or its port is in use.
@@ -80,16 +91,17 @@ impl Broker {
                 self.number
             );
         }
-        let address = self.address()?;
-        if TcpStream::connect(address).is_ok() {
-            bail!("{address} is taken by another process; choose another --port or stop that process");
+        for address in self.addresses()? {
+            if TcpStream::connect(address).is_ok() {
+                bail!("{address} is taken by another process; choose another --port or stop that process");
+            }
         }
         Ok(())
     }
 
     pub(super) fn start(self) -> Result<Starting> {
         self.check_can_start()?;
-        let address = self.address()?;
+        let addresses = self.addresses()?;
         let heap = std::env::var(HEAP_VARIABLE).unwrap_or_else(|_| HEAP_DEFAULT.to_owned());
         let output = File::options().create(true).append(true).open(self.output_path())?;
         let process = java(Jars::Kafka, LogLevel::Info)?
@@ -110,7 +122,7 @@ impl Broker {
         fs::write(self.pid_path(), process.id().to_string())?;
         Ok(Starting {
             broker: self,
-            address,
+            addresses,
             process,
         })
     }
@@ -180,10 +192,10 @@ impl Broker {
 }
 
 impl Starting {
-    /// KRaft brokers open their client port last, so an open port means a broker that serves.
+    /// KRaft brokers open their client ports last, so open ports mean a broker that serves.
     pub(super) fn wait_until_serving(mut self) -> Result<SocketAddr> {
         let deadline = Instant::now() + START_TIMEOUT;
-        while TcpStream::connect(self.address).is_err() {
+        while !self.addresses.iter().all(|address| TcpStream::connect(address).is_ok()) {
             let number = self.broker.number;
             if let Some(status) = self.process.try_wait()? {
                 bail!(
@@ -200,7 +212,7 @@ impl Starting {
             }
             sleep(POLL_INTERVAL);
         }
-        Ok(self.address)
+        self.broker.address()
     }
 }
 

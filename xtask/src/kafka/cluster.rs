@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::broker::Broker;
+use super::certificates;
 use super::config::Settings;
 use super::libraries::{Jars, LogLevel, java};
 
@@ -53,7 +54,8 @@ impl Cluster {
             broker.kill()?;
             fs::remove_dir_all(broker.dir()).with_context(|| format!("cannot delete {}", broker.dir().display()))?;
         }
-        // Fails when the directory holds something else or never was, and both are fine.
+        // These fail when the directory holds something else or never was, and both are fine.
+        fs::remove_dir_all(self.tls_dir()).ok();
         fs::remove_dir(&self.dir).ok();
         Ok(())
     }
@@ -73,6 +75,10 @@ impl Cluster {
         Broker::new(number, self.dir.join(format!("{BROKER_DIR_PREFIX}{number}")))
     }
 
+    fn tls_dir(&self) -> PathBuf {
+        self.dir.join("tls")
+    }
+
     fn existing_brokers(&self) -> Result<Vec<Broker>> {
         let Ok(entries) = fs::read_dir(&self.dir) else {
             return Ok(Vec::new());
@@ -90,9 +96,12 @@ impl Cluster {
 
     /// Writes the configuration and formats the storage of brokers that have none.
     fn prepare(&self, brokers: &[Broker], settings: &Settings) -> Result<()> {
+        if settings.is_secured() {
+            certificates::make(&self.tls_dir())?;
+        }
         let mut formats = Vec::new();
         for (broker, number) in brokers.iter().zip(settings.broker_numbers()) {
-            let properties = settings.properties(number, &broker.data_dir());
+            let properties = settings.properties(number, &broker.data_dir(), &self.tls_dir());
             if broker.is_formatted() {
                 self.refuse_other_settings(broker, &properties)?;
             } else {

@@ -2,12 +2,9 @@
 
 use std::path::Path;
 
-/// Every broker has three ports: clients at this distance from `--port`, SASL clients and controllers further on.
-const SASL_PORT_DISTANCE: u16 = 100;
-const CONTROLLER_PORT_DISTANCE: u16 = 200;
+use super::secured;
 
-const USER: &str = "alice";
-const PASSWORD: &str = "alice-secret";
+const CONTROLLER_PORT_DISTANCE: u16 = 200;
 
 #[derive(clap::Args)]
 pub(super) struct Settings {
@@ -17,9 +14,16 @@ pub(super) struct Settings {
     /// Port of the first broker; the next brokers take the next ports, controllers those from 200 above on.
     #[arg(long, default_value_t = 19092, value_parser = clap::value_parser!(u16).range(1..=65_000))]
     port: u16,
-    /// Listen with SASL too, 100 above each port: PLAIN, SCRAM-SHA-256 and -512, user alice, password alice-secret.
+    /// Listen with SASL and TLS too: SASL_PLAINTEXT 100 above each port, SSL 300, SASL_SSL 400, mutual TLS 500.
+    ///
+    /// Mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and OAUTHBEARER with unsigned tokens. The users are admin, alice
+    /// and bob, with the passwords admin-secret, alice-secret and bob-secret. Certificates are in `tls` of the directory:
+    /// ca.pem, and <user>.pem for each user; Java's stores have the password changeit.
     #[arg(long)]
-    sasl: bool,
+    secured: bool,
+    /// Check ACLs; the plain listener and the user admin may do everything.
+    #[arg(long)]
+    acls: bool,
     /// One more line of the broker configuration; may be repeated, and wins over the line it repeats.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_and_value)]
     sets: Vec<String>,
@@ -37,22 +41,20 @@ impl Settings {
         1..=self.brokers
     }
 
-    /// The arguments that make the credentials of the SASL user when storage is formatted.
-    pub(super) fn format_args(&self) -> Vec<String> {
-        if !self.sasl {
-            return Vec::new();
-        }
-        ["SCRAM-SHA-256", "SCRAM-SHA-512"]
-            .into_iter()
-            .flat_map(|mechanism| {
-                let credentials = format!("{mechanism}=[name={USER},password={PASSWORD}]");
-                ["--add-scram".to_owned(), credentials]
-            })
-            .collect()
+    pub(super) fn is_secured(&self) -> bool {
+        self.secured
     }
 
-    /// The text of `server.properties` for one broker.
-    pub(super) fn properties(&self, number: u16, data: &Path) -> String {
+    /// The arguments that make the credentials of the users when storage is formatted.
+    pub(super) fn format_args(&self) -> Vec<String> {
+        match self.secured {
+            true => secured::format_args(),
+            false => Vec::new(),
+        }
+    }
+
+    /// The text of `server.properties` for one broker. `tls` is the directory of the certificates.
+    pub(super) fn properties(&self, number: u16, data: &Path, tls: &Path) -> String {
         let mut lines = self.listener_lines(number);
         lines.extend(self.replication_lines());
         lines.extend([
@@ -64,8 +66,11 @@ impl Settings {
             // Tests join groups all the time and need not wait for more members.
             "group.initial.rebalance.delay.ms=0".to_owned(),
         ]);
-        if self.sasl {
-            lines.extend(sasl_lines());
+        if self.secured {
+            lines.extend(secured::lines(tls));
+        }
+        if self.acls {
+            lines.extend(secured::authorizer_lines());
         }
         lines.extend(self.sets.iter().cloned());
         lines.join("\n") + "\n"
@@ -74,8 +79,8 @@ impl Settings {
     fn listener_lines(&self, number: u16) -> Vec<String> {
         let port = self.port + number - 1;
         let mut clients = vec![format!("PLAINTEXT://127.0.0.1:{port}")];
-        if self.sasl {
-            clients.push(format!("SASL_PLAINTEXT://127.0.0.1:{}", port + SASL_PORT_DISTANCE));
+        if self.secured {
+            clients.extend(secured::listeners(port));
         }
         let clients = clients.join(",");
         let voters: Vec<String> = self
@@ -91,7 +96,8 @@ impl Settings {
             format!("advertised.listeners={clients}"),
             "controller.listener.names=CONTROLLER".to_owned(),
             "inter.broker.listener.name=PLAINTEXT".to_owned(),
-            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,\
+             SSL:SSL,SASL_SSL:SASL_SSL,MTLS:SSL"
                 .to_owned(),
             format!("controller.quorum.voters={}", voters.join(",")),
         ]
@@ -117,21 +123,4 @@ impl Settings {
         lines.push("share.coordinator.state.topic.min.isr=1".to_owned());
         lines
     }
-}
-
-fn sasl_lines() -> Vec<String> {
-    let module = "org.apache.kafka.common.security";
-    let listener = "listener.name.sasl_plaintext";
-    let mut lines = vec![
-        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512".to_owned(),
-        format!(
-            "{listener}.plain.sasl.jaas.config={module}.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";"
-        ),
-    ];
-    for mechanism in ["scram-sha-256", "scram-sha-512"] {
-        lines.push(format!(
-            "{listener}.{mechanism}.sasl.jaas.config={module}.scram.ScramLoginModule required;"
-        ));
-    }
-    lines
 }

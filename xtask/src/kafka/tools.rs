@@ -20,6 +20,7 @@ const TOOLS: &[(&str, &str)] = &[
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     ),
     ("consumer-perf", "org.apache.kafka.tools.ConsumerPerformance"),
+    ("delegation-tokens", "org.apache.kafka.tools.DelegationTokenCommand"),
     ("delete-records", "org.apache.kafka.tools.DeleteRecordsCommand"),
     ("dump-log", "org.apache.kafka.tools.DumpLogSegments"),
     ("e2e-latency", "org.apache.kafka.tools.EndToEndLatency"),

@@ -89,16 +89,23 @@ pub struct Kafka {
 
 impl Kafka {
     pub fn start(port: u16) -> Self {
+        // Its own compaction would change the files that are compared.
+        Self::start_with(port, &["--set", "log.cleaner.enable=false"])
+    }
+
+    /// With additional options of `cargo xtask kafka up`, such as `--secured` and `--acls`.
+    pub fn start_with(port: u16, options: &[&str]) -> Self {
         let kafka = Self {
             dir: tempfile::tempdir().unwrap(),
             port,
         };
-        // Its own compaction would change the files that are compared.
-        kafka.control(
-            "up",
-            &["--port", &port.to_string(), "--set", "log.cleaner.enable=false"],
-        );
+        kafka.control("up", &[&["--port", &port.to_string()], options].concat());
         kafka
+    }
+
+    /// The directory of the certificates of a secured broker.
+    pub fn tls_dir(&self) -> PathBuf {
+        self.dir.path().join("tls")
     }
 
     pub fn stop(&self) {

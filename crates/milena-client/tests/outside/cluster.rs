@@ -25,11 +25,21 @@ pub const SETTINGS: [(&str, &str); 6] = [
     ("group.consumer.heartbeat.interval.ms", "300"),
 ];
 
-/// Offset of the controller ports from the client ports.
-const CONTROLLERS_ABOVE: u16 = 200;
+/// Distances of all ports of a broker, which are those of its listeners and of its controller, from the plain one.
+const DISTANCES: [u16; 6] = [0, 100, 200, 300, 400, 500];
+
+/// A listener of a secured cluster, by its distance from the plain port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listener {
+    SaslPlaintext = 100,
+    Ssl = 300,
+    SaslSsl = 400,
+    MutualTls = 500,
+}
 
 pub struct Cluster {
     dir: PathBuf,
+    port: u16,
     pub address: String,
     /// Its standard input ends with this process; then it stops the brokers.
     _sweeper: std::process::Child,
@@ -42,13 +52,28 @@ impl Cluster {
 
     /// With additional settings, which take precedence.
     pub fn start_with(brokers: u16, settings: &[(&str, &str)]) -> Self {
+        Self::start_as(brokers, &[], settings)
+    }
+
+    /// One broker that listens with TLS and SASL too; `cargo xtask kafka up --help` lists the users.
+    pub fn start_secured(settings: &[(&str, &str)]) -> Self {
+        Self::start_as(1, &["--secured"], settings)
+    }
+
+    fn start_as(brokers: u16, options: &[&str], settings: &[(&str, &str)]) -> Self {
         let port = free_ports(brokers);
         let dir = std::env::temp_dir().join(format!("milena-client-outside-{port}-{}", std::process::id()));
         let sweeper = sweep_after_us(&dir);
-        let (brokers, port) = (brokers.to_string(), port.to_string());
         let mut command = xtask();
-        command.args(["kafka", "up", "--brokers", &brokers, "--port", &port, "--dir"]);
-        command.arg(&dir).env("KAFKA_HEAP", "384m");
+        command.args([
+            "kafka",
+            "up",
+            "--brokers",
+            &brokers.to_string(),
+            "--port",
+            &port.to_string(),
+        ]);
+        command.args(options).arg("--dir").arg(&dir).env("KAFKA_HEAP", "384m");
         // Short session timeouts for brokers. ACLs are enabled, with everything allowed by default.
         let more = [
             (
@@ -65,9 +90,20 @@ impl Cluster {
         let address = run(&mut command, "").trim().to_owned();
         Self {
             dir,
+            port,
             address,
             _sweeper: sweeper,
         }
+    }
+
+    /// The address of a secured listener of the first broker.
+    pub fn secured(&self, listener: Listener) -> String {
+        format!("127.0.0.1:{}", self.port + listener as u16)
+    }
+
+    /// A file of the certificates, such as `ca.pem`.
+    pub fn certificate(&self, name: &str) -> String {
+        self.dir.join("tls").join(name).display().to_string()
     }
 
     /// Kills the broker like a crash.
@@ -101,7 +137,7 @@ fn free_ports(brokers: u16) -> u16 {
     let process = u16::try_from(std::process::id() % 1_000).unwrap();
     let from = process + LOOKS.fetch_add(100, Relaxed);
     let mut candidates = (0..100).map(|step| 10_000 + (from + step) % 1_000 * 10);
-    let of_all = |port: &u16| (*port..port + brokers).all(|port| is_free(port) && is_free(port + CONTROLLERS_ABOVE));
+    let of_all = |port: &u16| (*port..port + brokers).all(|port| DISTANCES.iter().all(|above| is_free(port + above)));
     candidates.find(of_all).expect("no port is free for Apache Kafka")
 }
 
