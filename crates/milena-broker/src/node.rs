@@ -1,5 +1,6 @@
 //! The node: the state that all connections share.
 
+mod acls;
 mod checkpoints;
 mod configs;
 mod deletion;
@@ -29,6 +30,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     auth::ScramUsers,
+    authorizer::BrokerAuthorizer,
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{DeadlineTimer, Groups, Transactions},
     damage_log::DamageLog,
@@ -85,6 +87,8 @@ pub(crate) struct Node {
     fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
+    /// `None` if every client may do everything.
+    pub(crate) authorizer: Option<BrokerAuthorizer>,
     /// The next deadline of the coordinators.
     pub(crate) deadline_timer: DeadlineTimer,
     image: TopicsCache,
@@ -135,6 +139,11 @@ impl Refusal {
 
     pub(crate) fn no_topic(name: &str) -> Self {
         Self::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"))
+    }
+
+    /// The refusal of a client without a right on a topic, with Kafka's text.
+    pub(crate) fn topic_authorization_failed() -> Self {
+        Self::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")
     }
 
     /// The error code that Kafka has for a config error, which depends on the scope.
@@ -214,6 +223,7 @@ impl Node {
                 .filter_map(|id| id.parse().ok())
                 .collect(),
         };
+        let authorizer = acls::open(&config, metadata.metadata())?;
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
@@ -246,6 +256,7 @@ impl Node {
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
+            authorizer,
             deadline_timer: DeadlineTimer::default(),
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),

@@ -28,7 +28,7 @@ pub const SCENARIO: Scenario = Scenario {
     bars: &[
         (AT_LEAST_ONCE, Bar::Shown),
         (EXACTLY_ONCE, Bar::Shown),
-        (SHARE, Bar::AtLeast(70.0)),
+        (SHARE, Bar::AtLeast(85.0)),
         (PARALLEL_AT_LEAST, Bar::Shown),
         (AT_LEAST_RATIO, Bar::AtLeast(1.0)),
         (PARALLEL_EXACTLY, Bar::Shown),

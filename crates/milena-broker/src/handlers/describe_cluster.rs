@@ -6,7 +6,7 @@ use milena_wire::{
     messages::{DescribeClusterRequest, DescribeClusterResponse, describe_cluster_response::DescribeClusterBroker},
 };
 
-use super::common::{OF_CLUSTER, Outcome, RequestContext, if_requested};
+use super::common::{Outcome, RequestContext};
 
 const BROKERS: i8 = 1;
 
@@ -33,7 +33,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeClusterRequest) -
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],
-        cluster_authorized_operations: if_requested(request.include_cluster_authorized_operations, OF_CLUSTER),
+        cluster_authorized_operations: cx.cluster_operations(request.include_cluster_authorized_operations),
         ..Default::default()
     })
 }

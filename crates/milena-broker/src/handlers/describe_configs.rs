@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -15,8 +16,8 @@ use milena_wire::{
 use super::common::{
     Outcome, RequestContext,
     config_resources::{
-        BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
-        without_settings,
+        BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, check_right, no_broker, no_group_name,
+        no_subscription_name, without_settings,
     },
 };
 use crate::{
@@ -31,12 +32,19 @@ use crate::{
 pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -> Outcome<DescribeConfigsResponse> {
     let node = cx.node;
     let results = request.resources.into_iter().map(|resource| {
-        let (described, loggers) = match resource.resource_type {
-            BROKER_LOGGER => match describe_loggers(node, &resource.resource_name) {
+        let allowed = check_right(
+            cx,
+            Operation::DescribeConfigs,
+            resource.resource_type,
+            &resource.resource_name,
+        );
+        let (described, loggers) = match (allowed, resource.resource_type) {
+            (Err(refusal), _) => (Err(refusal), BTreeMap::new()),
+            (Ok(()), BROKER_LOGGER) => match describe_loggers(node, &resource.resource_name) {
                 Ok(loggers) => (Ok(vec![]), loggers),
                 Err(refusal) => (Err(refusal), BTreeMap::new()),
             },
-            _ => (describe(node, &resource), BTreeMap::new()),
+            (Ok(()), _) => (describe(node, &resource), BTreeMap::new()),
         };
         let (error, described) = match described {
             Ok(described) => (Refusal::new(ErrorCode::None, ""), described),

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, fmt};
 
 use milena_config::{ConfigMap, ConfigValue, FromConfigValue, Origin, Setting, Source, choices};
-use milena_machines::{group::GroupConfig, transaction::TransactionConfig};
+use milena_machines::{authorizer::AuthorizerConfig, group::GroupConfig, transaction::TransactionConfig};
 
 use super::{
     super::{
         ConfigError, FinalizedFeatures, MetricsSubscription, Scope, TopicConfig, TopicOverrides, client_metrics, group,
         layers::{contradiction, missing},
     },
-    Listener, ListenerValues,
+    Listener, ListenerValues, authorizer,
     checks::check_whole,
     listener_keys::{check_listeners, parse_setting},
     listener_security::check_security,
@@ -61,6 +61,8 @@ pub struct BrokerConfig {
     /// Whether to start although synced records or metadata are missing; `milena.recovery=accept-loss`.
     pub accept_loss: bool,
     pub topic_defaults: TopicConfig,
+    /// `None` if every client may do everything.
+    pub authorizer: Option<AuthorizerConfig>,
 
     pub socket_request_max_bytes: i32,
     pub socket_listen_backlog_size: i32,
@@ -218,6 +220,7 @@ impl BrokerConfig {
             strict_replication_factor: raw.get("milena.strict.replication.factor")?,
             accept_loss: raw.get::<Recovery>("milena.recovery")? == Recovery::AcceptLoss,
             topic_defaults: TopicConfig::resolve_with(&TopicOverrides::default(), raw)?,
+            authorizer: authorizer::resolve(raw)?,
 
             socket_request_max_bytes: raw.get("socket.request.max.bytes")?,
             socket_listen_backlog_size: raw.get("socket.listen.backlog.size")?,

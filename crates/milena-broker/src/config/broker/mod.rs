@@ -1,5 +1,6 @@
 //! Configuration of the broker.
 
+mod authorizer;
 mod checks;
 mod config;
 mod listener;

@@ -19,6 +19,7 @@ use super::{
             COMPRESSION_TYPES, CleanupPolicy, Durability, GROWING_FILES, NO_REMOTE_STORAGE, ONE_NODE, TimestampType,
         },
     },
+    authorizer::{AuthorizerKind, STANDARD_AUTHORIZER},
     config::Recovery,
 };
 
@@ -26,8 +27,10 @@ use super::{
 pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "advertised.listeners" List,
         about("The addresses that clients are told to connect to; without it they are told the listeners.");
-    "authorizer.class.name" String = "", default_only(NO_JAVA_CLASSES),
-        about("The Java class that authorizes requests in Kafka; this broker has no authorizer.");
+    "allow.everyone.if.no.acl.found" Boolean = "false",
+        about("Whether resources without any ACL are open to everyone, if there is an authorizer.");
+    "authorizer.class.name" String = "", allowed(OneOf(&["", STANDARD_AUTHORIZER])),
+        about("Kafka's name of its authorizer, which turns on ACLs as milena.authorizer=acl does; empty for none.");
     "auto.create.topics.enable" Boolean = "true",
         about("Whether a topic is created when a client asks for it by name and it does not exist.");
     "auto.leader.rebalance.enable" Boolean = "true", default_only(ONE_NODE),
@@ -288,6 +291,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("Whether a listener that other machines can reach may serve clients that do not log in.");
     "milena.authentication.timeout.ms" Int = "30000", at_least(1),
         about("The time that a new connection has for its TLS handshake and log-in; a handshake alone has at most 10 s.");
+    "milena.authorizer" String = "none", allowed(OneOf(AuthorizerKind::NAMES)),
+        about("Whether requests are authorized by ACLs (acl), or every client may do everything (none).");
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
@@ -424,6 +429,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The password of the trust store.");
     "ssl.truststore.type" String = "JKS", per_broker,
         about("The format of the trust store in Kafka; this broker recognizes PEM, PKCS12 and JKS by their content.");
+    "super.users" String = "",
+        about("Principals that may do everything whatever the ACLs, separated by semicolons, such as User:admin.");
     "telemetry.max.bytes" Int = "1048576", at_least(1),
         about("The largest metrics payload of a client (PushTelemetry), compressed or not.");
     "transaction.abort.timed.out.transaction.cleanup.interval.ms" Int = "10000", at_least(1),
@@ -464,7 +471,6 @@ const NO_QUEUE: &str = "there is no request queue; queued.max.request.bytes limi
 const NO_QUOTAS: &str = "the broker has no quotas";
 const SYSTEM_BUFFERS: &str = "the operating system adapts the socket buffers";
 const NO_SUCH_BUFFER: &str = "the broker has no such buffer";
-const NO_JAVA_CLASSES: &str = "Java classes cannot be loaded";
 pub(crate) const NO_SHARE_GROUPS: &str = "share groups are not supported yet";
 pub(crate) const NO_STREAMS_GROUPS: &str = "streams groups are not supported; Kafka Streams uses classic groups";
 pub(crate) const ASSIGNS_AT_ONCE: &str = "partitions are assigned as soon as a group changes";

@@ -23,6 +23,23 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a InboundRequest,
 }
 
+/// The parts of a [`RequestContext`], for a response that is made later.
+pub(crate) struct DetachedContext {
+    node: Arc<Node>,
+    peer: Peer,
+    request: InboundRequest,
+}
+
+impl DetachedContext {
+    pub(crate) fn cx(&self) -> RequestContext<'_> {
+        RequestContext {
+            node: &self.node,
+            peer: &self.peer,
+            request: &self.request,
+        }
+    }
+}
+
 /// The reply of a coordinator; an error if there was none, because it was not available.
 pub(crate) type CoordinatorResult<Reply> = Result<Reply, ErrorCode>;
 pub(crate) type GroupResult = CoordinatorResult<GroupReply>;
@@ -34,12 +51,22 @@ impl RequestContext<'_> {
         self.node.endpoints.advertised(&self.peer.listener)
     }
 
+    /// Copies the context for a response that is made later.
+    pub(crate) fn detach(&self) -> DetachedContext {
+        DetachedContext {
+            node: Arc::clone(self.node),
+            peer: self.peer.clone(),
+            request: self.request.clone(),
+        }
+    }
+
     /// The origin of the request, for group coordinators.
     pub(crate) fn source(&self) -> RequestSource<'_> {
         RequestSource {
             version: self.request.version,
             client_id: &self.request.client_id,
             peer: self.peer,
+            visible_topics: self.visible_topics(),
         }
     }
 
