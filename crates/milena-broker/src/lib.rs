@@ -13,6 +13,7 @@
 )]
 
 mod auth;
+mod authorizer;
 mod broker;
 pub mod config;
 mod coordinators;

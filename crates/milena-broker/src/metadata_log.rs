@@ -11,7 +11,7 @@
 mod change;
 mod scan;
 
-pub(crate) use change::{Change, Metadata, TopicRecord};
+pub(crate) use change::{AclRecord, Change, Metadata, TopicRecord};
 pub(crate) use scan::{Scan, scan};
 
 use std::{
@@ -381,6 +381,21 @@ mod tests {
         }
     }
 
+    fn acls(ids: &[&str]) -> Change {
+        let acl = AclRecord {
+            resource_type: "TOPIC".to_owned(),
+            resource_name: "orders".to_owned(),
+            pattern_type: "LITERAL".to_owned(),
+            principal: "User:alice".to_owned(),
+            host: "*".to_owned(),
+            operation: "READ".to_owned(),
+            permission: "ALLOW".to_owned(),
+        };
+        Change::Acls {
+            added: ids.iter().map(|id| ((*id).to_owned(), acl.clone())).collect(),
+        }
+    }
+
     fn group(name: &str, timeout: &str) -> Change {
         Change::GroupConfigs {
             group: name.to_owned(),
@@ -587,6 +602,11 @@ mod tests {
                 user: "bob".to_owned(),
                 mechanism: "SCRAM-SHA-512".to_owned(),
             },
+            acls(&["1", "2"]),
+            acls(&["3"]),
+            Change::AclsDeleted {
+                ids: vec!["2".to_owned(), "4".to_owned()],
+            },
         ])
         .unwrap();
         log.append(vec![Change::Partitions {
@@ -603,6 +623,7 @@ mod tests {
         assert_eq!(before.group_configs.keys().collect::<Vec<_>>(), ["readers"]);
         assert_eq!(before.scram_users.keys().collect::<Vec<_>>(), ["alice"]);
         assert_eq!(before.scram_users["alice"].len(), 2);
+        assert_eq!(before.acls.keys().collect::<Vec<_>>(), ["1", "3"]);
         log.snapshot().unwrap();
         log.append(vec![topic("b", 1)]).unwrap();
         let log = open(disk).unwrap();

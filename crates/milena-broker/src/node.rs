@@ -1,5 +1,6 @@
 //! The node: the state that all connections share.
 
+mod acls;
 mod checkpoints;
 mod configs;
 mod deletion;
@@ -25,9 +26,11 @@ use milena_wire::{
     compression::{Codec, Compression},
     errors::ErrorCode,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
     auth::ScramUsers,
+    authorizer::BrokerAuthorizer,
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{DeadlineTimer, Groups, Transactions},
     damage_log::DamageLog,
@@ -36,7 +39,7 @@ use crate::{
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
     metrics::Metrics,
-    net::{Connections, RequestMemory},
+    net::{self, Connections, Endpoints, RequestMemory, TlsBuffers, Unauthenticated},
     node::{
         image::TopicsCache,
         partitions::{Age, check_added},
@@ -60,9 +63,7 @@ pub(crate) struct Node {
     pub(crate) leader_epoch: i32,
     /// Whether `min.insync.replicas` above 1 refuses writes, rather than being ignored.
     pub(crate) misses_replicas: bool,
-    /// The advertised host.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) data_dir: DataDir,
     /// The disk of topics whose records are in memory only.
     memory: Arc<dyn Disk>,
@@ -74,6 +75,10 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) unauthenticated: Arc<Unauthenticated>,
+    pub(crate) tls_buffers: Arc<TlsBuffers>,
+    /// TLS handshakes that may use the processor at once.
+    pub(crate) handshake_turns: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
@@ -82,6 +87,8 @@ pub(crate) struct Node {
     fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
+    /// `None` if every client may do everything.
+    pub(crate) authorizer: Option<BrokerAuthorizer>,
     /// The next deadline of the coordinators.
     pub(crate) deadline_timer: DeadlineTimer,
     image: TopicsCache,
@@ -134,6 +141,11 @@ impl Refusal {
         Self::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"))
     }
 
+    /// The refusal of a client without a right on a topic, with Kafka's text.
+    pub(crate) fn topic_authorization_failed() -> Self {
+        Self::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")
+    }
+
     /// The error code that Kafka has for a config error, which depends on the scope.
     pub(crate) fn of_config(error: &ConfigError, scope: Scope) -> Self {
         let code = match error.fault(scope) {
@@ -166,8 +178,7 @@ impl From<StorageError> for Refusal {
 /// The parts that a node is opened with, besides its configuration.
 pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
@@ -183,8 +194,7 @@ impl Node {
     ) -> Result<Self, Refusal> {
         let NodeOptions {
             data_dir,
-            host,
-            port,
+            endpoints,
             throttle,
             log_levels,
             telemetry,
@@ -213,6 +223,7 @@ impl Node {
                 .filter_map(|id| id.parse().ok())
                 .collect(),
         };
+        let authorizer = acls::open(&config, metadata.metadata())?;
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
@@ -224,8 +235,7 @@ impl Node {
             config: RwLock::new(Arc::new(config)),
             cluster_id,
             leader_epoch,
-            host,
-            port,
+            endpoints,
             data_dir,
             memory: Arc::new(MemoryDisk::new()),
             topics: RwLock::default(),
@@ -235,6 +245,9 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            unauthenticated: Arc::default(),
+            tls_buffers: Arc::default(),
+            handshake_turns: net::handshake_turns(),
             metrics: Metrics::default(),
             throttle,
             log_levels,
@@ -243,6 +256,7 @@ impl Node {
             fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
+            authorizer,
             deadline_timer: DeadlineTimer::default(),
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),

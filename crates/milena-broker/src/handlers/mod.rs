@@ -48,6 +48,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod rights;
 mod sasl_authenticate;
 mod sasl_handshake;
 mod sync_group;
@@ -189,6 +190,7 @@ impl Api {
 /// Fails the build if a row of the table has the handler of another API.
 const fn check_key<R: Request, T>(key: ApiKey, _: fn(&RequestContext<'_>, R) -> Outcome<T>) -> ApiKey {
     assert!(key.id() == R::KEY.id(), "the handler is of another API");
+    assert!(rights::of(key).is_some(), "handlers/rights.rs has no row for this API");
     key
 }
 
@@ -198,7 +200,6 @@ const fn refusal_of<R: Request, T>(_: fn(&RequestContext<'_>, R) -> Outcome<T>) 
 }
 
 /// Refuses a request without serving it: returns the error response of its API, `None` if there is none.
-#[allow(dead_code, reason = "log-ins use it")]
 pub(crate) fn refuse(cx: &RequestContext<'_>, error: ErrorCode) -> Option<OutboundResponse> {
     let api = APIS.iter().find(|api| api.key == cx.request.key)?;
     (api.refuse)(cx.request, error)

@@ -61,6 +61,14 @@ pub(crate) enum Change {
         levels: BTreeMap<String, i16>,
         epoch: i64,
     },
+    /// ACLs that were added together, by id. All of them are in one change, so that a crash cannot separate a DENY from
+    /// its ALLOW.
+    Acls {
+        added: BTreeMap<String, AclRecord>,
+    },
+    AclsDeleted {
+        ids: Vec<String>,
+    },
     /// Producer ids below this may be in use.
     ProducerIds {
         next: i64,
@@ -90,6 +98,18 @@ pub(crate) enum Change {
     },
 }
 
+/// An access control list entry. Enumerations have Kafka's names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AclRecord {
+    pub(crate) resource_type: String,
+    pub(crate) resource_name: String,
+    pub(crate) pattern_type: String,
+    pub(crate) principal: String,
+    pub(crate) host: String,
+    pub(crate) operation: String,
+    pub(crate) permission: String,
+}
+
 /// The state that all changes lead to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metadata {
@@ -100,6 +120,8 @@ pub(crate) struct Metadata {
     pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) client_metrics: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) features: FinalizedFeatures,
+    /// By id, in Kafka's text form.
+    pub(crate) acls: BTreeMap<String, AclRecord>,
     pub(crate) next_producer_id: i64,
     pub(crate) leader_epoch: i32,
     /// Ids of the topics that were deleted last, in that order.
@@ -183,6 +205,8 @@ impl Metadata {
             Change::ClientMetrics { name, configs } if configs.is_empty() => drop(self.client_metrics.remove(&name)),
             Change::ClientMetrics { name, configs } => drop(self.client_metrics.insert(name, configs)),
             Change::Features { levels, epoch } => self.features = FinalizedFeatures { levels, epoch },
+            Change::Acls { added } => self.acls.extend(added),
+            Change::AclsDeleted { ids } => ids.iter().for_each(|id| drop(self.acls.remove(id))),
             Change::ProducerIds { next } => self.next_producer_id = next,
             Change::LeaderEpoch { epoch } => self.leader_epoch = epoch,
             Change::DeletedTopics { ids } => self.remember_deleted(ids),
@@ -242,6 +266,10 @@ impl Metadata {
                 levels: self.features.levels.clone(),
                 epoch: self.features.epoch,
             });
+        }
+        if !self.acls.is_empty() {
+            let added = self.acls.clone();
+            changes.push(Change::Acls { added });
         }
         changes.push(Change::ProducerIds {
             next: self.next_producer_id,

@@ -11,6 +11,7 @@ mod describe;
 mod offsets;
 mod records;
 mod requests;
+mod visible;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,6 +21,7 @@ use milena_wire::decode::DecodeError;
 pub use config::{GroupConfig, GroupOverrides, MigrationPolicy};
 pub use records::{GroupRecord, OffsetKey};
 pub use requests::{GroupReply, GroupRequest};
+pub use visible::VisibleTopics;
 
 use crate::{Random, Ticket, TopicsImage, timers::Timers, transaction::ProducerEpoch};
 
@@ -46,6 +48,8 @@ pub struct GroupContext {
     pub client_id: ByteString,
     /// Kafka's form: `/127.0.0.1`.
     pub client_host: ByteString,
+    /// The topics that regular expressions of the client may match.
+    pub visible_topics: VisibleTopics,
 }
 
 #[derive(Debug)]

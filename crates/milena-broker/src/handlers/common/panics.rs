@@ -29,9 +29,15 @@ pub(crate) fn serve<R, T>(
 ) -> Outcome<OutboundResponse>
 where
     R: Request,
-    T: Into<FileResponse<R::Response>> + Send + 'static,
+    R::Response: Default,
+    T: Into<FileResponse<R::Response>> + From<R::Response> + Send + 'static,
 {
-    let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body() {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body::<R>() {
+        // A response without rows is what Kafka has for a request that names nothing.
+        Ok(body) if !cx.has_right_to_api() => {
+            let refused = body.error_response(cx.request.version, ErrorCode::ClusterAuthorizationFailed);
+            Outcome::Ready(refused.unwrap_or_default().into())
+        }
         Ok(body) => handler(cx, body),
         Err(error) => Outcome::Close(error.to_string()),
     }));
