@@ -17,6 +17,8 @@ mod failing_disk;
 mod fetch_sessions;
 mod foreign_suites;
 mod kafkas_facts;
+mod listeners;
+mod logins;
 mod metadata;
 mod metrics;
 mod running;
@@ -25,6 +27,8 @@ mod serving;
 mod settings;
 mod telemetry;
 mod throttle;
+mod tls;
+mod tls_client;
 mod topics;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, TopicConfig, TopicOverrides};
