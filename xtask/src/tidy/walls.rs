@@ -85,6 +85,7 @@ const CRATES: &[CrateRules] = &[
             "ring",
             "rustls",
             "rustls-native-certs",
+            "serde",
             "serde_json",
             "subtle",
             "thiserror",
