@@ -366,8 +366,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use milena_log::disk::MemoryDisk;
+    use milena_machines::sasl::ScramCredential;
 
     use super::*;
+    use crate::auth::StoredCredential;
 
     fn topic(name: &str, partitions: i32) -> Change {
         Change::Topic {
@@ -398,6 +400,20 @@ mod tests {
         Change::GroupConfigs {
             group: name.to_owned(),
             configs: BTreeMap::from([("consumer.session.timeout.ms".to_owned(), timeout.to_owned())]),
+        }
+    }
+
+    fn scram(user: &str, mechanism: &str) -> Change {
+        let credential = ScramCredential {
+            salt: "salt".into(),
+            stored_key: "stored".into(),
+            server_key: "server".into(),
+            iterations: 4096,
+        };
+        Change::ScramCredential {
+            user: user.to_owned(),
+            mechanism: mechanism.to_owned(),
+            credential: StoredCredential::new(&credential),
         }
     }
 
@@ -576,6 +592,16 @@ mod tests {
                 epoch: 1,
             },
             Change::LeaderEpoch { epoch: 4 },
+            scram("alice", "SCRAM-SHA-256"),
+            scram("alice", "SCRAM-SHA-512"),
+            scram("bob", "SCRAM-SHA-512"),
+            Change::UnknownUserKey {
+                key: "a2V5".to_owned().into(),
+            },
+            Change::ScramCredentialDeleted {
+                user: "bob".to_owned(),
+                mechanism: "SCRAM-SHA-512".to_owned(),
+            },
             acls(&["1", "2"]),
             acls(&["3"]),
             Change::AclsDeleted {
@@ -595,6 +621,8 @@ mod tests {
         .unwrap();
         let before = log.metadata().clone();
         assert_eq!(before.group_configs.keys().collect::<Vec<_>>(), ["readers"]);
+        assert_eq!(before.scram_users.keys().collect::<Vec<_>>(), ["alice"]);
+        assert_eq!(before.scram_users["alice"].len(), 2);
         assert_eq!(before.acls.keys().collect::<Vec<_>>(), ["1", "3"]);
         log.snapshot().unwrap();
         log.append(vec![topic("b", 1)]).unwrap();

@@ -6,6 +6,7 @@ mod configs;
 mod deletion;
 mod image;
 mod partitions;
+mod scram;
 
 pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
 
@@ -25,8 +26,10 @@ use milena_wire::{
     compression::{Codec, Compression},
     errors::ErrorCode,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
+    auth::ScramUsers,
     authorizer::BrokerAuthorizer,
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{DeadlineTimer, Groups, Transactions},
@@ -36,7 +39,7 @@ use crate::{
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
     metrics::Metrics,
-    net::{Connections, RequestMemory},
+    net::{self, Connections, Endpoints, RequestMemory, TlsBuffers, Unauthenticated},
     node::{
         image::TopicsCache,
         partitions::{Age, check_added},
@@ -60,9 +63,7 @@ pub(crate) struct Node {
     pub(crate) leader_epoch: i32,
     /// Whether `min.insync.replicas` above 1 refuses writes, rather than being ignored.
     pub(crate) misses_replicas: bool,
-    /// The advertised host.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) data_dir: DataDir,
     /// The disk of topics whose records are in memory only.
     memory: Arc<dyn Disk>,
@@ -74,6 +75,10 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) unauthenticated: Arc<Unauthenticated>,
+    pub(crate) tls_buffers: Arc<TlsBuffers>,
+    /// TLS handshakes that may use the processor at once.
+    pub(crate) handshake_turns: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
@@ -89,6 +94,8 @@ pub(crate) struct Node {
     image: TopicsCache,
     topic_ids: Mutex<TopicIds>,
     pub(crate) damage_log: DamageLog,
+    /// The users that may log in by SCRAM.
+    pub(crate) scram: ScramUsers,
 }
 
 /// The ids of topics that a folder can belong to.
@@ -171,8 +178,7 @@ impl From<StorageError> for Refusal {
 /// The parts that a node is opened with, besides its configuration.
 pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
@@ -188,8 +194,7 @@ impl Node {
     ) -> Result<Self, Refusal> {
         let NodeOptions {
             data_dir,
-            host,
-            port,
+            endpoints,
             throttle,
             log_levels,
             telemetry,
@@ -204,6 +209,8 @@ impl Node {
         // With a new epoch, clients validate their positions, because a power cut may have lost records.
         let leader_epoch = metadata.metadata().leader_epoch + i32::from(!data_dir.was_clean());
         changes.push(Change::LeaderEpoch { epoch: leader_epoch });
+        let (unknown_user_key, new_key) = scram::unknown_user_key(metadata.metadata())?;
+        changes.extend(new_key);
         metadata.append(changes)?;
         let next = metadata.metadata().next_producer_id;
         let records = metadata.metadata().topics.clone();
@@ -222,13 +229,13 @@ impl Node {
             .filter(|bytes| *bytes > 0);
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
+        let scram = ScramUsers::new(&metadata.metadata().scram_users, unknown_user_key);
         let node = Self {
             misses_replicas: config.strict_replication_factor,
             config: RwLock::new(Arc::new(config)),
             cluster_id,
             leader_epoch,
-            host,
-            port,
+            endpoints,
             data_dir,
             memory: Arc::new(MemoryDisk::new()),
             topics: RwLock::default(),
@@ -238,6 +245,9 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            unauthenticated: Arc::default(),
+            tls_buffers: Arc::default(),
+            handshake_turns: net::handshake_turns(),
             metrics: Metrics::default(),
             throttle,
             log_levels,
@@ -251,6 +261,7 @@ impl Node {
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),
             damage_log: DamageLog::default(),
+            scram,
         };
         node.open_topics(records)?;
         node.drop_old_checkpoints()?;

@@ -30,8 +30,11 @@ pub mod group;
 pub mod member;
 mod partition;
 pub mod produce;
+pub mod quota;
 mod random;
+pub mod sasl;
 mod timers;
+pub mod token_refresh;
 mod topics;
 pub mod transaction;
 

@@ -141,7 +141,7 @@ fn shape(node: &Node, topic: &CreatableTopic) -> Result<(i32, i16), Refusal> {
 fn describe(node: &Node, overrides: &TopicOverrides) -> Vec<CreatableTopicConfigs> {
     let described = describe_topic(overrides, &node.config());
     let configs = described.into_iter().map(|config| CreatableTopicConfigs {
-        name: config.name.into(),
+        name: config.name.into_owned().into(),
         value: config.value.map(ByteString::from),
         read_only: config.read_only,
         config_source: config.source.id(),

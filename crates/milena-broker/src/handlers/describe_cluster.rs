@@ -21,14 +21,15 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeClusterRequest) -
         });
     }
     let config = node.config();
+    let (host, port) = cx.advertised();
     Outcome::Ready(DescribeClusterResponse {
         endpoint_type: BROKERS,
         cluster_id: node.cluster_id.clone().into(),
         controller_id: config.node_id,
         brokers: vec![DescribeClusterBroker {
             broker_id: config.node_id,
-            host: node.host.clone().into(),
-            port: i32::from(node.port),
+            host,
+            port: i32::from(port),
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],

@@ -54,7 +54,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -
             Some(keys) => keys.iter().any(|key| *key == name),
             None => true,
         };
-        let requested = |config: &DescribedConfig| is_requested(config.name);
+        let requested = |config: &DescribedConfig| is_requested(&config.name);
         let configs = described.into_iter().filter(requested);
         let configs = configs.map(|config| result(config, request.include_synonyms, request.include_documentation));
         let loggers = loggers.into_iter().filter(|(name, _)| is_requested(name)).map(logger);
@@ -124,13 +124,13 @@ fn result(config: DescribedConfig, synonyms: bool, documentation: bool) -> Descr
         .into_iter()
         .filter(|_| synonyms)
         .map(|synonym| DescribeConfigsSynonym {
-            name: synonym.name.into(),
+            name: synonym.name.into_owned().into(),
             value: synonym.value.map(ByteString::from),
             source: synonym.source.id(),
             ..Default::default()
         });
     DescribeConfigsResourceResult {
-        name: config.name.into(),
+        name: config.name.into_owned().into(),
         value: config.value.map(ByteString::from),
         read_only: config.read_only,
         config_source: config.source.id(),

@@ -41,6 +41,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<
     };
     let fetch = Fetch {
         node: Arc::clone(node),
+        listener: cx.peer.listener.clone(),
         version,
         denied: denied(cx, &request, &requested),
         request,
@@ -98,6 +99,8 @@ fn session_error(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
+    /// The listener of the client.
+    listener: ByteString,
     version: i16,
     request: FetchRequest,
     context: SessionContext,
@@ -291,10 +294,11 @@ impl Fetch {
             is_told = true;
         }
         if is_told {
+            let (host, port) = node.endpoints.advertised(&self.listener);
             response.node_endpoints.push(NodeEndpoint {
                 node_id: config.node_id,
-                host: node.host.clone().into(),
-                port: i32::from(node.port),
+                host,
+                port: i32::from(port),
                 rack: config.rack.clone().map(ByteString::from),
                 ..Default::default()
             });

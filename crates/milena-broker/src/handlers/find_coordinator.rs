@@ -46,7 +46,6 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -
 }
 
 fn find(cx: &RequestContext<'_>, key_type: i8, key: ByteString) -> Coordinator {
-    let node = cx.node;
     let rights = match key_type {
         GROUP => cx.check_group(Operation::Describe, &key),
         TRANSACTION => cx.check_transactional_id(Operation::Describe, &key),
@@ -66,11 +65,12 @@ fn find(cx: &RequestContext<'_>, key_type: i8, key: ByteString) -> Coordinator {
             ..Default::default()
         };
     }
+    let (host, port) = cx.advertised();
     Coordinator {
         key,
-        node_id: node.config().node_id,
-        host: node.host.clone().into(),
-        port: i32::from(node.port),
+        node_id: cx.node.config().node_id,
+        host,
+        port: i32::from(port),
         ..Default::default()
     }
 }

@@ -52,11 +52,12 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
         }
     }
     let config = node.config();
+    let (host, port) = cx.advertised();
     Outcome::Ready(MetadataResponse {
         brokers: vec![MetadataResponseBroker {
             node_id: config.node_id,
-            host: node.host.clone().into(),
-            port: i32::from(node.port),
+            host,
+            port: i32::from(port),
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],

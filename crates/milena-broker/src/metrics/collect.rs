@@ -15,7 +15,7 @@ use milena_machines::{
 };
 use milena_wire::{errors::ErrorCode, messages::offset_fetch_request::OffsetFetchRequestGroup};
 
-use super::{PartitionMetrics, text::Text};
+use super::{PartitionMetrics, listeners::listeners, text::Text};
 use crate::{
     coordinators::{PendingReply, RequestSource},
     handlers::APIS,
@@ -33,6 +33,7 @@ pub(super) async fn render(node: &Arc<Node>) -> String {
     let mut text = Text::default();
     requests(node, &mut text);
     network(node, &mut text);
+    listeners(node, &mut text);
     let topics: Vec<Arc<Topic>> = node.topics().iter().cloned().collect();
     authorizer(node, &mut text);
     traffic(&topics, &mut text);

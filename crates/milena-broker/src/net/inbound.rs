@@ -26,6 +26,12 @@ impl InboundRequest {
         Ok(Self { frame, throttle })
     }
 
+    /// A request before the log-in, which no throttle applies to.
+    pub(super) fn unthrottled(frame: RequestFrame) -> Self {
+        let throttle = None;
+        Self { frame, throttle }
+    }
+
     /// Encodes the response. All responses are encoded here, so all can have a throttle time.
     pub(crate) fn response<R: Response>(
         &self,

@@ -75,6 +75,13 @@ impl Principal {
         kind: ByteString::from_static("User"),
         name: ByteString::from_static("ANONYMOUS"),
     };
+
+    pub(crate) fn user(name: ByteString) -> Self {
+        Self {
+            kind: ByteString::from_static("User"),
+            name,
+        }
+    }
 }
 
 /// Kafka's form: `User:alice`.

@@ -10,8 +10,14 @@ use milena_broker::config::{
 use crate::{broker, raw, topic};
 
 /// Keys that differ from Kafka on purpose; the tables have the reasons.
-const OUR_DEFAULTS: &[&str] = &["broker.id", "group.initial.rebalance.delay.ms", "log.dir", "node.id"];
-const OUR_UPDATE_MODES: &[&str] = &["listener.security.protocol.map", "listeners"];
+const OUR_DEFAULTS: &[&str] = &[
+    "broker.id",
+    "group.initial.rebalance.delay.ms",
+    "listeners",
+    "log.dir",
+    "node.id",
+];
+const OUR_UPDATE_MODES: &[&str] = &["config.providers", "listener.security.protocol.map", "listeners"];
 const OUR_RANGES: &[&str] = &[
     "authorizer.class.name",
     "internal.segment.bytes",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use milena_machines::{
     group::{GroupReply, GroupRequest},
     transaction::{TransactionReply, TransactionRequest},
@@ -45,6 +46,11 @@ pub(crate) type GroupResult = CoordinatorResult<GroupReply>;
 pub(crate) type TransactionResult = CoordinatorResult<TransactionReply>;
 
 impl RequestContext<'_> {
+    /// The advertised host and port of the listener that the request came in on.
+    pub(crate) fn advertised(&self) -> (ByteString, u16) {
+        self.node.endpoints.advertised(&self.peer.listener)
+    }
+
     /// Copies the context for a response that is made later.
     pub(crate) fn detach(&self) -> DetachedContext {
         DetachedContext {

@@ -14,5 +14,5 @@ pub(super) use context::{GroupResult, TransactionResult};
 pub(super) use errors::{NameCounts, code_and_message, error_of, storage_error};
 pub(super) use outcome::FileResponse;
 pub(crate) use outcome::{BoxFuture, Outcome};
-pub(super) use panics::serve;
+pub(super) use panics::{refuse, serve};
 pub(super) use transactions::was_added;

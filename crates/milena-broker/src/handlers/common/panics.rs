@@ -109,13 +109,15 @@ fn error_response<R: Request>(request: &InboundRequest, panic: &(dyn Any + Send)
         panic,
         "request handler panicked; this is a bug of the broker"
     );
-    // Decoding the request again may panic too.
+    refuse::<R>(request, ErrorCode::UnknownServerError)
+}
+
+/// The error response of a request; `None` if it cannot be decoded, or its API has no place for an error.
+pub(crate) fn refuse<R: Request>(request: &InboundRequest, error: ErrorCode) -> Option<OutboundResponse> {
+    // Decoding may be what has panicked before.
     let respond = || {
         let body = request.body::<R>().ok()?;
-        encode(
-            request,
-            body.error_response(request.version, ErrorCode::UnknownServerError)?,
-        )
+        encode(request, body.error_response(request.version, error)?)
     };
     catch_unwind(AssertUnwindSafe(respond)).ok().flatten()
 }
