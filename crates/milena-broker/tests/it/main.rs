@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+mod acl_table;
+mod acls;
 mod admin;
 mod client;
 mod cluster_apis;

@@ -81,16 +81,6 @@ impl RequestContext<'_> {
         self.respond_to(reply, response)
     }
 
-    /// Sends a request for each of several groups; `response` makes the response from the replies, in their order.
-    pub(crate) fn request_groups<R: Send + 'static>(
-        &self,
-        requests: Vec<(&str, GroupRequest)>,
-        response: impl FnOnce(Vec<GroupResult>) -> R + Send + 'static,
-    ) -> Outcome<R> {
-        let send = |(group_id, request)| self.node.groups.request(self.node, &self.source(), group_id, request);
-        self.respond_to_all(requests.into_iter().map(send).collect(), response)
-    }
-
     /// Sends a request to the coordinator of a transactional id; `response` makes the response from its reply.
     pub(crate) fn request_transaction<R: Send + 'static>(
         &self,
