@@ -10,13 +10,16 @@ use milena_wire::{
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
 
-use super::common::{Outcome, RequestContext, code_and_message};
+use super::common::{FileResponse, Outcome, RequestContext, code_and_message};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> Outcome<DeleteTopicsResponse> {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: DeleteTopicsRequest,
+) -> Outcome<FileResponse<DeleteTopicsResponse>> {
     let node = cx.node;
     let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
@@ -31,7 +34,8 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
         .map(|(name, id)| find(node, name.as_ref(), *id))
         .collect();
     let names: Vec<ByteString> = found.iter().flatten().map(|topic| topic.name.clone()).collect();
-    let mut outcomes = node.delete_topics(&names).into_iter();
+    let mut permits = cx.mutation_permits(versions::delete_topics::STRICT_QUOTA);
+    let mut outcomes = node.delete_topics(&names, &mut permits).into_iter();
     let responses = requested.into_iter().zip(found).map(|((name, id), found)| {
         let outcome = match (&found, &name) {
             (Some(topic), _) => outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&topic.name))),
@@ -50,10 +54,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
             ..Default::default()
         }
     });
-    Outcome::Ready(DeleteTopicsResponse {
+    let message = DeleteTopicsResponse {
         responses: responses.collect(),
         ..Default::default()
-    })
+    };
+    Outcome::Ready(FileResponse::throttled(message, permits.throttle_time()))
 }
 
 fn find(node: &Node, name: Option<&ByteString>, id: Uuid) -> Option<Arc<Topic>> {

@@ -16,6 +16,7 @@ use milena_wire::{
 use super::common::{NOT_REQUESTED, OF_CLUSTER, OF_TOPIC, Outcome, RequestContext, if_requested};
 use crate::{
     node::Node,
+    quotas::MutationPermits,
     topics::{Topic, name_problem},
 };
 
@@ -25,11 +26,13 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     // An empty list means all topics in version 0, null does in later ones.
     let requested = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < versions::metadata::AUTO_CREATION;
+    // As Kafka forwards the creation in its newest version, it is refused while the client is over its quota.
+    let mut permits = MutationPermits::new(cx.request.charge(), true);
     let mut topics: Vec<MetadataResponseTopic> = match requested {
         None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
         Some(requested) => requested
             .into_iter()
-            .map(|requested| find(node, requested, may_create))
+            .map(|requested| find(node, requested, may_create.then_some(&mut permits)))
             .collect(),
     };
     if request.include_topic_authorized_operations {
@@ -57,7 +60,12 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     })
 }
 
-fn find(node: &Node, requested: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+/// A topic, which is created if there are permits for it.
+fn find(
+    node: &Node,
+    requested: MetadataRequestTopic,
+    permits: Option<&mut MutationPermits<'_>>,
+) -> MetadataResponseTopic {
     let id = requested.topic_id;
     let found = node
         .topics()
@@ -65,18 +73,22 @@ fn find(node: &Node, requested: MetadataRequestTopic, may_create: bool) -> Metad
         .cloned();
     // Java's clients name a topic by id with an empty name instead of null.
     let name = requested.name.filter(|_| id.is_zero());
-    match (found, name) {
-        (Some(topic), _) => describe(node, &topic),
-        (None, None) => MetadataResponseTopic {
+    match (found, name, permits) {
+        (Some(topic), ..) => describe(node, &topic),
+        (None, None, _) => MetadataResponseTopic {
             topic_id: id,
             ..unknown(None, ErrorCode::UnknownTopicId)
         },
-        (None, Some(name)) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
-        (None, Some(name)) if may_create => match node.auto_create_topic(&name) {
+        (None, Some(name), _) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
+        (None, Some(name), Some(permits)) => match node.auto_create_topic(&name, permits) {
             Ok(topic) => describe(node, &topic),
+            // Clients do not expect the error here; they retry after this one.
+            Err(refusal) if refusal.code == ErrorCode::ThrottlingQuotaExceeded => {
+                unknown(Some(name), ErrorCode::UnknownTopicOrPartition)
+            }
             Err(refusal) => unknown(Some(name), refusal.code),
         },
-        (None, Some(name)) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
+        (None, Some(name), None) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
     }
 }
 

@@ -10,6 +10,7 @@ mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 mod api_versions;
+mod client_quotas;
 mod common;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -53,7 +54,7 @@ mod unregister_broker;
 mod update_features;
 mod write_txn_markers;
 
-pub(crate) use common::{BoxFuture, Outcome, RequestContext};
+pub(crate) use common::{BoxFuture, FileResponse, HandlerThrottle, Outcome, RequestContext};
 
 use milena_wire::{api::ApiKey, message::Request};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -109,6 +110,8 @@ apis! {
     AlterPartitionReassignments => alter_partition_reassignments::handle, may_block;
     ListPartitionReassignments => list_partition_reassignments::handle, may_block;
     OffsetDelete => offset_delete::handle;
+    DescribeClientQuotas => client_quotas::describe, may_block;
+    AlterClientQuotas => client_quotas::alter, may_block;
     DescribeQuorum => describe_quorum::handle, may_block;
     UpdateFeatures => update_features::handle, may_block;
     DescribeCluster => describe_cluster::handle;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytestring::ByteString;
+use milena_machines::quota::{QuotaEntity, QuotaKey, QuotaTable, RawEntity};
 use serde::{Deserialize, Serialize};
 
 use crate::config::FinalizedFeatures;
@@ -50,6 +52,12 @@ pub(crate) enum Change {
         name: String,
         configs: BTreeMap<String, String>,
     },
+    /// All quotas of an entity: names by type, null for the default, and values by key; none removes them. Values are text,
+    /// which keeps them exact.
+    ClientQuotas {
+        entity: BTreeMap<String, Option<String>>,
+        quotas: BTreeMap<String, String>,
+    },
     /// Levels of features, and the number of changes to them.
     Features {
         levels: BTreeMap<String, i16>,
@@ -69,6 +77,21 @@ pub(crate) enum Change {
     },
 }
 
+impl Change {
+    pub(crate) fn client_quotas(entity: &QuotaEntity, quotas: &BTreeMap<QuotaKey, f64>) -> Self {
+        let entity = entity.raw().into_iter();
+        Self::ClientQuotas {
+            entity: entity
+                .map(|(entity_type, name)| (entity_type.to_string(), name.map(|name| name.to_string())))
+                .collect(),
+            quotas: quotas
+                .iter()
+                .map(|(key, value)| (key.name().to_owned(), value.to_string()))
+                .collect(),
+        }
+    }
+}
+
 /// The state that all changes lead to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metadata {
@@ -78,6 +101,7 @@ pub(crate) struct Metadata {
     pub(crate) dynamic_default: BTreeMap<String, String>,
     pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) client_metrics: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) quotas: QuotaTable,
     pub(crate) features: FinalizedFeatures,
     pub(crate) next_producer_id: i64,
     pub(crate) leader_epoch: i32,
@@ -134,11 +158,25 @@ impl Metadata {
             Change::GroupConfigs { group, configs } => drop(self.group_configs.insert(group, configs)),
             Change::ClientMetrics { name, configs } if configs.is_empty() => drop(self.client_metrics.remove(&name)),
             Change::ClientMetrics { name, configs } => drop(self.client_metrics.insert(name, configs)),
+            Change::ClientQuotas { entity, quotas } => self.set_quotas(entity, &quotas),
             Change::Features { levels, epoch } => self.features = FinalizedFeatures { levels, epoch },
             Change::ProducerIds { next } => self.next_producer_id = next,
             Change::LeaderEpoch { epoch } => self.leader_epoch = epoch,
             Change::DeletedTopics { ids } => self.remember_deleted(ids),
         }
+    }
+
+    /// Entities and keys were checked when they were stored.
+    fn set_quotas(&mut self, entity: BTreeMap<String, Option<String>>, quotas: &BTreeMap<String, String>) {
+        let raw: RawEntity = entity
+            .into_iter()
+            .map(|(entity_type, name)| (entity_type.into(), name.map(ByteString::from)))
+            .collect();
+        let Ok(entity) = QuotaEntity::new(&raw, &|_| true) else {
+            return;
+        };
+        let quota = |(key, value): (&String, &String)| Some((QuotaKey::from_name(key)?, value.parse().ok()?));
+        self.quotas.set(entity, quotas.iter().filter_map(quota).collect());
     }
 
     fn remember_deleted(&mut self, ids: impl IntoIterator<Item = String>) {
@@ -173,6 +211,11 @@ impl Metadata {
             name: name.clone(),
             configs: configs.clone(),
         }));
+        changes.extend(
+            self.quotas
+                .iter()
+                .map(|(entity, quotas)| Change::client_quotas(entity, quotas)),
+        );
         if self.features.epoch > 0 {
             changes.push(Change::Features {
                 levels: self.features.levels.clone(),

@@ -6,6 +6,7 @@
 mod collect;
 mod endpoint;
 mod histogram;
+mod quotas;
 mod text;
 
 pub(crate) use endpoint::{bind, serve};

@@ -6,7 +6,6 @@
 
 use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use milena_invariant::violated;
 use milena_wire::frame::LENGTH_SIZE;
 use tokio::{
@@ -16,7 +15,7 @@ use tokio::{
 
 use super::{
     Peer,
-    frames::{FrameReader, ReadFrameError},
+    frames::{FrameMemory, FrameReader, ReadFrame, ReadFrameError},
     inbound::InboundRequest,
     outbound::OutboundResponse,
 };
@@ -24,9 +23,6 @@ use crate::{
     handlers::{self, BoxFuture, Outcome, RequestContext},
     node::Node,
 };
-
-/// Responses that may be pending at once; no more requests are read while there are so many.
-const PENDING_MAX: usize = 64;
 
 pub(super) async fn serve(stream: TcpStream, peer: Peer, node: Arc<Node>) {
     let _open = node.metrics.connection_opened();
@@ -67,6 +63,7 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
         pending: VecDeque::new(),
         writer,
     };
+    let pending_max = config.limits.pending_requests;
     let mut throttle_time = Duration::ZERO;
     // One timer for the whole connection. It is not reset with each request, only when it fires: most never do.
     let mut idle_timer = pin!(tokio::time::sleep(idle_max));
@@ -76,10 +73,10 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
             tokio::time::sleep(throttle_time).await;
         }
         throttle_time = tokio::select! {
-            frame = frames.next(), if connection.pending.len() < PENDING_MAX => {
+            frame = frames.next(), if connection.pending.len() < pending_max => {
                 let Some(frame) = frame? else { return Ok(()) };
                 last_active = Instant::now();
-                connection.begin(frame.bytes.clone(), last_active).await?
+                connection.begin(frame, last_active).await?
             }
             response = next_response(&mut connection.pending), if !connection.pending.is_empty() => {
                 let received = connection.pending.pop_front().map_or(last_active, |pending| pending.received);
@@ -103,6 +100,8 @@ struct PendingResponse {
     response: BoxFuture<Option<OutboundResponse>>,
     /// When the request was received.
     received: Instant,
+    /// The memory of a large request, which is in use until then.
+    _memory: Option<FrameMemory>,
 }
 
 struct Connection<'a> {
@@ -115,10 +114,11 @@ struct Connection<'a> {
 
 impl Connection<'_> {
     /// Begins a request, and sends its response if it is ready and none before it is pending. Returns the throttle time.
-    async fn begin(&mut self, frame: Bytes, received: Instant) -> Result<Duration, CloseReason> {
-        self.node.metrics.bytes_received(LENGTH_SIZE + frame.len());
-        let request = InboundRequest::parse(frame, self.node.throttle.clone())
-            .map_err(|error| CloseReason::Refused(error.to_string()))?;
+    async fn begin(&mut self, frame: ReadFrame, received: Instant) -> Result<Duration, CloseReason> {
+        self.node.metrics.bytes_received(LENGTH_SIZE + frame.bytes.len());
+        let request = InboundRequest::parse(frame.bytes.clone(), self.node.throttle.clone())
+            .map_err(|error| CloseReason::Refused(error.to_string()))?
+            .charged_to(self.peer, &self.node.quotas);
         let mut outcome = handlers::handle(&RequestContext {
             node: self.node,
             peer: self.peer,
@@ -141,7 +141,11 @@ impl Connection<'_> {
             }
             Outcome::Close(reason) => return Err(CloseReason::Refused(reason)),
         };
-        self.pending.push_back(PendingResponse { response, received });
+        self.pending.push_back(PendingResponse {
+            response,
+            received,
+            _memory: frame.kept_memory(),
+        });
         Ok(Duration::ZERO)
     }
 
@@ -149,7 +153,10 @@ impl Connection<'_> {
     async fn send(&mut self, mut response: OutboundResponse, received: Instant) -> Result<Duration, CloseReason> {
         let (key, throttle_time, bytes) = (response.key, response.throttle_time, response.size());
         let errors = std::mem::take(&mut response.errors);
-        response.send(&mut self.writer).await?;
+        match response.charge.take() {
+            None => response.send(&mut self.writer).await?,
+            Some(charge) => charge.network(response.send(&mut self.writer)).await?,
+        }
         self.node.metrics.bytes_sent(bytes);
         self.node.metrics.request_ended(key, received.elapsed(), &errors);
         Ok(throttle_time)

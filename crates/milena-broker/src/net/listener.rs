@@ -78,6 +78,10 @@ async fn accept(socket: TcpListener, listener: ByteString, node: Arc<Node>) {
         tokio::select! {
             accepted = next() => match accepted {
                 Ok((stream, address)) => {
+                    if let Err(hold) = node.quotas.check_connection(address.ip()) {
+                        connections.spawn(hold_and_close(stream, hold));
+                        continue;
+                    }
                     let Some(counted) = node.connections.count(address, &node.config()).await else {
                         tracing::info!(
                             event = "connection_refused",
@@ -102,6 +106,17 @@ async fn accept(socket: TcpListener, listener: ByteString, node: Arc<Node>) {
             Some(_) = connections.join_next() => {}
         }
     }
+}
+
+/// Holds a connection of an address that makes too many, so that it makes fewer; nothing is read from it.
+async fn hold_and_close(stream: TcpStream, hold: Duration) {
+    tracing::debug!(
+        event = "connection_rate_exceeded",
+        hold_ms = hold.as_millis() as u64,
+        "connection held and closed: its address exceeds connection_creation_rate"
+    );
+    tokio::time::sleep(hold).await;
+    drop(stream);
 }
 
 fn prepare(stream: &TcpStream) {

@@ -19,6 +19,8 @@ mod foreign_suites;
 mod kafkas_facts;
 mod metadata;
 mod metrics;
+mod paused;
+mod quotas;
 mod running;
 mod serving;
 mod settings;

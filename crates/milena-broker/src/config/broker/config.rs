@@ -10,7 +10,7 @@ use super::{
         ConfigError, FinalizedFeatures, MetricsSubscription, Scope, TopicConfig, TopicOverrides, client_metrics, group,
         layers::{contradiction, missing},
     },
-    Listener,
+    LimitsConfig, Listener, QuotaConfig,
     checks::check_whole,
     transactions,
 };
@@ -81,6 +81,8 @@ pub struct BrokerConfig {
     /// Client metrics subscriptions, by name.
     pub client_metrics: BTreeMap<String, MetricsSubscription>,
     pub telemetry_max_bytes: i32,
+    pub limits: LimitsConfig,
+    pub quotas: QuotaConfig,
 }
 
 /// `milena.recovery`: the reaction to lost records at a start.
@@ -206,6 +208,8 @@ impl BrokerConfig {
             transactions: transactions::resolve(raw)?,
             client_metrics: client_metrics::resolve(&raw.client_metrics)?,
             telemetry_max_bytes: raw.get("telemetry.max.bytes")?,
+            limits: LimitsConfig::resolve(raw)?,
+            quotas: QuotaConfig::resolve(raw)?,
             overrides,
         })
     }

@@ -41,8 +41,12 @@ pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
         let (resource_type, resource_name) = key(&requested);
         let change = || {
             named.check_once(&(resource_type, resource_name.clone()), "resource")?;
+            let ops = requested.ops?;
+            for op in &ops {
+                node.check_config_value(&op.name, op.value.as_deref())?;
+            }
             let change = ConfigChange {
-                ops: requested.ops?,
+                ops,
                 replaces_all: requested.replaces_all,
                 validate_only,
             };
