@@ -9,8 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use milena_http::Endpoint;
 use milena_log::disk::{Disk, RealDisk};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle as Task};
+use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
     config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, SecurityProtocol, misfits},
@@ -130,7 +131,7 @@ impl Broker {
             })?;
         let address = bound.address;
         let metrics = bind_metrics(options.metrics).await?;
-        let metrics_address = metrics.as_ref().map(|(_, address)| *address);
+        let metrics_address = metrics.as_ref().map(Endpoint::address);
         let (host, port) = advertised(&config, address);
         let metadata = MetadataLog::open(
             data_dir.disk(),
@@ -161,7 +162,7 @@ impl Broker {
             serving: tokio::spawn(net::serve(bound, Arc::clone(&node), stopped)),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
-            metrics: metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, Arc::clone(&node)))),
+            metrics: metrics.map(|endpoint| tokio::spawn(metrics::serve(endpoint, Arc::clone(&node)))),
             syncer: syncer_thread,
         };
         Ok(Self {
@@ -247,14 +248,14 @@ fn plaintext_listener(config: &BrokerConfig) -> Result<Listener, StartError> {
 }
 
 /// Binds the metrics endpoint, if there is to be one.
-async fn bind_metrics(address: Option<String>) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+async fn bind_metrics(address: Option<String>) -> Result<Option<Endpoint>, StartError> {
     let Some(address) = address else {
         return Ok(None);
     };
-    match metrics::bind(&address).await {
-        Ok(bound) => {
-            tracing::info!(event = "metrics_listening", address = %bound.1, "metrics endpoint listens");
-            Ok(Some(bound))
+    match Endpoint::bind(&address, metrics::CONNECTIONS_MAX).await {
+        Ok(endpoint) => {
+            tracing::info!(event = "metrics_listening", address = %endpoint.address(), "metrics endpoint listens");
+            Ok(Some(endpoint))
         }
         Err(source) => Err(StartError::Metrics { address, source }),
     }

@@ -28,6 +28,18 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
     /// Tells which of two names of a key was set later.
     pub(crate) sequence: u64,
+    /// The text for messages, if the value must not be shown.
+    pub(crate) shown: Option<String>,
+}
+
+impl Entry {
+    /// The value as messages may show it.
+    pub(crate) fn shown(&self, is_secret: bool) -> String {
+        match &self.shown {
+            Some(text) => text.clone(),
+            None => shown(&self.value, is_secret),
+        }
+    }
 }
 
 impl ConfigMap {
@@ -95,9 +107,18 @@ impl ConfigMap {
             value: value.to_string(),
             origin,
             sequence: self.sequence,
+            shown: None,
         };
         self.entries.insert(key.into(), entry);
         self
+    }
+
+    /// Replaces a value by what it refers to. Messages keep showing the reference.
+    pub fn substitute(&mut self, key: &str, value: String) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            let reference = std::mem::replace(&mut entry.value, value);
+            entry.shown.get_or_insert(reference);
+        }
     }
 
     /// Adds settings that win over the present ones.
@@ -105,7 +126,9 @@ impl ConfigMap {
         let mut entries: Vec<_> = stronger.entries.into_iter().collect();
         entries.sort_by_key(|(_, entry)| entry.sequence);
         for (key, entry) in entries {
-            self.set_from(key, entry.value, entry.origin);
+            self.sequence += 1;
+            let sequence = self.sequence;
+            self.entries.insert(key, Entry { sequence, ..entry });
         }
         self
     }
@@ -216,7 +239,7 @@ impl<K: Into<String>, V: fmt::Display> From<BTreeMap<K, V>> for ConfigMap {
 /// Without secrets: maps end up in logs.
 impl fmt::Debug for ConfigMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.iter().map(|(key, value)| (key, shown(value, is_secret(key))));
+        let entries = self.entries().map(|(key, entry)| (key, entry.shown(is_secret(key))));
         f.debug_map().entries(entries).finish()
     }
 }

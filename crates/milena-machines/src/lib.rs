@@ -22,6 +22,7 @@
 
 pub mod app;
 pub mod assign;
+pub mod authorizer;
 pub mod backoff;
 mod effects;
 pub mod fetch;
@@ -31,6 +32,7 @@ mod partition;
 pub mod produce;
 pub mod quota;
 mod random;
+pub mod sasl;
 mod timers;
 mod topics;
 pub mod transaction;

@@ -98,7 +98,18 @@ const CRATES: &[CrateRules] = &[
     CrateRules {
         name: "milena-machines",
         crates: &["milena-invariant", "milena-wire"],
-        outside: &["bytes", "bytestring", "regex", "thiserror"],
+        outside: &[
+            "base64",
+            "bytes",
+            "bytestring",
+            "hmac",
+            "pbkdf2",
+            "regex",
+            "sha2",
+            "subtle",
+            "thiserror",
+            "zeroize",
+        ],
         never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
         seam: "",
         reads_untrusted: true,
@@ -120,8 +131,22 @@ const CRATES: &[CrateRules] = &[
         reads_untrusted: false,
     },
     CrateRules {
+        name: "milena-http",
+        crates: &[],
+        outside: &["base64", "thiserror", "tokio", "tokio-rustls", "tracing"],
+        never: &[NO_FILES],
+        seam: "",
+        reads_untrusted: true,
+    },
+    CrateRules {
         name: "milena-client",
-        crates: &["milena-config", "milena-invariant", "milena-machines", "milena-wire"],
+        crates: &[
+            "milena-config",
+            "milena-http",
+            "milena-invariant",
+            "milena-machines",
+            "milena-wire",
+        ],
         outside: &[
             "bytes",
             "bytestring",
@@ -143,7 +168,7 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-app",
-        crates: &["milena-client", "milena-invariant", "milena-machines"],
+        crates: &["milena-client", "milena-http", "milena-invariant", "milena-machines"],
         outside: &[
             "base64",
             "bytes",
@@ -175,6 +200,7 @@ const CRATES: &[CrateRules] = &[
         name: "milena-broker",
         crates: &[
             "milena-config",
+            "milena-http",
             "milena-invariant",
             "milena-log",
             "milena-machines",
@@ -212,7 +238,13 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-cli",
-        crates: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
+        crates: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-security",
+            "milena-wire",
+        ],
         outside: &[
             "anyhow",
             "bytes",

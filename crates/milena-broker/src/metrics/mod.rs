@@ -9,7 +9,7 @@ mod histogram;
 mod quotas;
 mod text;
 
-pub(crate) use endpoint::{bind, serve};
+pub(crate) use endpoint::{CONNECTIONS_MAX, serve};
 
 use std::{
     sync::{

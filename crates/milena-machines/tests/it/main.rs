@@ -4,6 +4,7 @@
 
 mod app;
 mod assign;
+mod authorizer;
 mod classic_heartbeat;
 mod classic_join;
 mod classic_leave;
