@@ -12,6 +12,8 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+mod auth;
+mod authorizer;
 mod broker;
 pub mod config;
 mod coordinators;

@@ -1,5 +1,6 @@
 //! The node: the state that all connections share.
 
+mod acls;
 mod checkpoints;
 mod configs;
 mod deletion;
@@ -7,6 +8,7 @@ mod image;
 mod limits;
 mod partitions;
 mod quotas;
+mod scram;
 
 pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
 
@@ -26,8 +28,11 @@ use milena_wire::{
     compression::{Codec, Compression},
     errors::ErrorCode,
 };
+use tokio::sync::Semaphore;
 
 use crate::{
+    auth::ScramUsers,
+    authorizer::BrokerAuthorizer,
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{DeadlineTimer, Groups, Transactions},
     damage_log::DamageLog,
@@ -37,7 +42,7 @@ use crate::{
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
     metrics::Metrics,
-    net::{Connections, RequestMemory},
+    net::{self, Connections, Endpoints, RequestMemory, TlsBuffers, Unauthenticated},
     node::{image::TopicsCache, partitions::Age},
     quotas::{MutationPermits, Quotas},
     syncer::Syncer,
@@ -59,9 +64,7 @@ pub(crate) struct Node {
     pub(crate) leader_epoch: i32,
     /// Whether `min.insync.replicas` above 1 refuses writes, rather than being ignored.
     pub(crate) misses_replicas: bool,
-    /// The advertised host.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) data_dir: DataDir,
     /// The disk of topics whose records are in memory only.
     memory: Arc<dyn Disk>,
@@ -73,6 +76,10 @@ pub(crate) struct Node {
     pub(crate) syncer: Syncer,
     pub(crate) request_memory: RequestMemory,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) unauthenticated: Arc<Unauthenticated>,
+    pub(crate) tls_buffers: Arc<TlsBuffers>,
+    /// TLS handshakes that may use the processor at once.
+    pub(crate) handshake_turns: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) quotas: Arc<Quotas>,
@@ -82,12 +89,16 @@ pub(crate) struct Node {
     fetch_sessions: Mutex<FetchSessions>,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
+    /// `None` if every client may do everything.
+    pub(crate) authorizer: Option<BrokerAuthorizer>,
     /// The next deadline of the coordinators.
     pub(crate) deadline_timer: DeadlineTimer,
     image: TopicsCache,
     topic_ids: Mutex<TopicIds>,
     pub(crate) damage_log: DamageLog,
     pub(crate) limit_log: LimitLog,
+    /// The users that may log in by SCRAM.
+    pub(crate) scram: ScramUsers,
 }
 
 /// The ids of topics that a folder can belong to.
@@ -133,6 +144,11 @@ impl Refusal {
         Self::new(ErrorCode::UnknownTopicOrPartition, format!("there is no topic {name}"))
     }
 
+    /// The refusal of a client without a right on a topic, with Kafka's text.
+    pub(crate) fn topic_authorization_failed() -> Self {
+        Self::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")
+    }
+
     /// The error code that Kafka has for a config error, which depends on the scope.
     pub(crate) fn of_config(error: &ConfigError, scope: Scope) -> Self {
         let code = match error.fault(scope) {
@@ -165,8 +181,7 @@ impl From<StorageError> for Refusal {
 /// The parts that a node is opened with, besides its configuration.
 pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) endpoints: Endpoints,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
@@ -182,8 +197,7 @@ impl Node {
     ) -> Result<Self, Refusal> {
         let NodeOptions {
             data_dir,
-            host,
-            port,
+            endpoints,
             throttle,
             log_levels,
             telemetry,
@@ -198,6 +212,8 @@ impl Node {
         // With a new epoch, clients validate their positions, because a power cut may have lost records.
         let leader_epoch = metadata.metadata().leader_epoch + i32::from(!data_dir.was_clean());
         changes.push(Change::LeaderEpoch { epoch: leader_epoch });
+        let (unknown_user_key, new_key) = scram::unknown_user_key(metadata.metadata())?;
+        changes.extend(new_key);
         metadata.append(changes)?;
         let next = metadata.metadata().next_producer_id;
         let records = metadata.metadata().topics.clone();
@@ -210,6 +226,7 @@ impl Node {
                 .filter_map(|id| id.parse().ok())
                 .collect(),
         };
+        let authorizer = acls::open(&config, metadata.metadata())?;
         let request_bytes = usize::try_from(config.queued_max_request_bytes)
             .ok()
             .filter(|bytes| *bytes > 0);
@@ -218,13 +235,13 @@ impl Node {
         let session_partitions = config.limits.fetch_session_partitions;
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
         let quotas = Arc::new(Quotas::new(&config));
+        let scram = ScramUsers::new(&metadata.metadata().scram_users, unknown_user_key);
         let node = Self {
             misses_replicas: config.strict_replication_factor,
             config: RwLock::new(Arc::new(config)),
             cluster_id,
             leader_epoch,
-            host,
-            port,
+            endpoints,
             data_dir,
             memory: Arc::new(MemoryDisk::new()),
             topics: RwLock::default(),
@@ -234,6 +251,9 @@ impl Node {
             syncer,
             request_memory,
             connections: Arc::default(),
+            unauthenticated: Arc::default(),
+            tls_buffers: Arc::default(),
+            handshake_turns: net::handshake_turns(),
             metrics: Metrics::default(),
             throttle,
             quotas,
@@ -243,11 +263,13 @@ impl Node {
             fetch_sessions: Mutex::new(FetchSessions::new(slots, session_partitions, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
+            authorizer,
             deadline_timer: DeadlineTimer::default(),
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),
             damage_log: DamageLog::default(),
             limit_log: LimitLog::default(),
+            scram,
         };
         node.open_topics(records)?;
         node.drop_old_checkpoints()?;

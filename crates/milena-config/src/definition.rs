@@ -55,7 +55,9 @@ pub enum Support {
         also: &'static [&'static str],
     },
     /// Known and of no use here. A value is accepted with a note, so that files for Java can be shared.
-    Ignored { reason: &'static str },
+    Ignored {
+        reason: &'static str,
+    },
 }
 
 /// The importance that Kafka's documentation gives a key.

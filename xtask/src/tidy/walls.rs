@@ -204,9 +204,11 @@ const CRATES: &[CrateRules] = &[
             "milena-invariant",
             "milena-log",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &[
+            "base64",
             "bytes",
             "bytestring",
             "crc32c",

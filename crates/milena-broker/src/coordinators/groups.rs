@@ -9,7 +9,7 @@ use bytestring::ByteString;
 use milena_log::AppendError;
 use milena_machines::{
     GroupCoordinator, Ticket, TopicPartition,
-    group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
+    group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, VisibleTopics},
 };
 use milena_wire::{errors::ErrorCode, messages::ConsumerGroupHeartbeatResponse, records::ControlRecord};
 
@@ -113,6 +113,7 @@ impl Groups {
             version: source.version,
             client_id: source.client_id.as_deref().map(ByteString::from).unwrap_or_default(),
             client_host: source.peer.host.clone(),
+            visible_topics: source.visible_topics.clone(),
         };
         let mut state = shard.ready(node)?;
         self.recount(&mut state);
@@ -220,11 +221,12 @@ impl Groups {
 }
 
 /// The origin of a request: API version, client id and peer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RequestSource<'a> {
     pub(crate) version: i16,
     pub(crate) client_id: &'a Option<ByteString>,
     pub(crate) peer: &'a Peer,
+    pub(crate) visible_topics: VisibleTopics,
 }
 
 impl Shard<State> {

@@ -1,5 +1,6 @@
 //! CreatePartitions 0–3. New partitions may be assigned by hand to this one broker only.
 
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -27,7 +28,11 @@ pub(super) fn handle(
         .into_iter()
         .map(|topic| {
             let once = named.check_once(&topic.name, "topic");
-            let outcome = once.and_then(|()| create(node, &topic, request.validate_only, &mut permits));
+            let allowed = once.and_then(|()| match cx.authorize_topic(Operation::Alter, &topic.name) {
+                true => Ok(()),
+                false => Err(Refusal::topic_authorization_failed()),
+            });
+            let outcome = allowed.and_then(|()| create(node, &topic, request.validate_only, &mut permits));
             let (error_code, error_message) = code_and_message(outcome);
             CreatePartitionsTopicResult {
                 name: topic.name,

@@ -1,6 +1,7 @@
 //! CreateTopics 2–7. Replicas may be assigned by hand to this one broker only.
 
 use bytestring::ByteString;
+use milena_machines::authorizer::{Operation, ResourceType};
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -25,8 +26,12 @@ pub(super) fn handle(
     let node = cx.node;
     let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let names: Vec<ByteString> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let may_create_all = cx.authorize_cluster_silently(Operation::Create);
     let requested = request.topics.into_iter().map(|topic| {
         named.check_once(&topic.name, "topic")?;
+        if !may_create_all && !cx.authorize_topic(Operation::Create, &topic.name) {
+            return Err(Refusal::topic_authorization_failed());
+        }
         requested(node, topic)
     });
     let requested: Vec<Result<NewTopic, Refusal>> = requested.collect();
@@ -39,6 +44,7 @@ pub(super) fn handle(
     .into_iter();
     let topics = names.into_iter().zip(requested).map(|(name, requested)| {
         let outcome = requested.and_then(|new| outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&new.name))));
+        let outcome = outcome.map(|created| without_hidden_configs(cx, created));
         outcome.unwrap_or_else(|refusal| CreatableTopicResult {
             name,
             error_code: refusal.code.code(),
@@ -51,6 +57,20 @@ pub(super) fn handle(
         ..Default::default()
     };
     Outcome::Ready(FileResponse::throttled(message, permits.throttle_time()))
+}
+
+/// The result as the client may see it: settings and numbers need a right of their own.
+fn without_hidden_configs(cx: &RequestContext<'_>, created: CreatableTopicResult) -> CreatableTopicResult {
+    match cx.authorize_silently(Operation::DescribeConfigs, ResourceType::Topic, &created.name) {
+        true => created,
+        false => CreatableTopicResult {
+            topic_config_error_code: ErrorCode::TopicAuthorizationFailed.code(),
+            num_partitions: -1,
+            replication_factor: -1,
+            configs: Some(vec![]),
+            ..created
+        },
+    }
 }
 
 fn requested(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
@@ -136,7 +156,7 @@ fn shape(node: &Node, topic: &CreatableTopic) -> Result<(i32, i16), Refusal> {
 fn describe(node: &Node, overrides: &TopicOverrides) -> Vec<CreatableTopicConfigs> {
     let described = describe_topic(overrides, &node.config());
     let configs = described.into_iter().map(|config| CreatableTopicConfigs {
-        name: config.name.into(),
+        name: config.name.into_owned().into(),
         value: config.value.map(ByteString::from),
         read_only: config.read_only,
         config_source: config.source.id(),

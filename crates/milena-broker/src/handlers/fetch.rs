@@ -6,6 +6,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use milena_invariant::invariant;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -46,7 +47,9 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<
     let bytes_max = usize::try_from(bytes_max).unwrap_or(0).min(quota);
     let fetch = Fetch {
         node: Arc::clone(node),
+        listener: cx.peer.listener.clone(),
         version,
+        denied: denied(cx, &request, &requested),
         charge,
         bytes_max,
         bytes_min: usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max),
@@ -61,6 +64,40 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<
     Outcome::later(fetch.wait(read.unknown))
 }
 
+/// The positions of partitions that the client may not read, in their order. Topics are resolved as they are now; ids of
+/// no topic stay unknown.
+fn denied(cx: &RequestContext<'_>, request: &FetchRequest, requested: &[PartitionFetch]) -> Vec<usize> {
+    // Each version has one of the two fields; the other is negative, as it is for consumers.
+    if request.replica_id.max(request.replica_state.replica_id) >= 0 {
+        return match cx.authorize_cluster(Operation::ClusterAction) {
+            true => vec![],
+            false => (0..requested.len()).collect(),
+        };
+    }
+    if cx.node.authorizer.is_none() {
+        return vec![];
+    }
+    let mut denied = vec![];
+    // Consecutive partitions are most often of the same topic.
+    let mut last: Option<(&TopicKey, bool)> = None;
+    for (position, partition) in requested.iter().enumerate() {
+        let key = &partition.topic;
+        let is_denied = match last {
+            Some((last, is_denied)) if last == key => is_denied,
+            _ if key.id.is_zero() => !cx.authorize_topic(Operation::Read, &key.name),
+            _ => {
+                let name = cx.node.topics().by_id(key.id).map(|topic| topic.name.clone());
+                name.is_some_and(|name| !cx.authorize_topic(Operation::Read, &name))
+            }
+        };
+        last = Some((key, is_denied));
+        if is_denied {
+            denied.push(position);
+        }
+    }
+    denied
+}
+
 /// The response where the client and the broker disagree about the session, so that its partitions are unknown.
 fn session_error(error: ErrorCode) -> FetchResponse {
     FetchResponse {
@@ -71,6 +108,8 @@ fn session_error(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
+    /// The listener of the client.
+    listener: ByteString,
     version: i16,
     /// `None` if there are no quotas.
     charge: Option<Charge>,
@@ -80,6 +119,8 @@ struct Fetch {
     request: FetchRequest,
     context: SessionContext,
     requested: Vec<PartitionFetch>,
+    /// Positions of requested partitions that the client may not read.
+    denied: Vec<usize>,
 }
 
 /// The records and errors of all partitions of one fetch.
@@ -91,7 +132,7 @@ struct ReadResult {
     bytes: usize,
     /// Whether there is an error or a diverging epoch, which the client must learn of at once.
     is_urgent: bool,
-    /// The number of partitions that do not exist.
+    /// The number of partitions that do not exist or may not be read.
     unknown: usize,
 }
 
@@ -126,7 +167,9 @@ impl Fetch {
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.node.topics();
-        let found = self.requested.iter().filter_map(|requested| {
+        let allowed = self.requested.iter().enumerate();
+        let allowed = allowed.filter(|(position, _)| self.denied.binary_search(position).is_err());
+        let found = allowed.filter_map(|(_, requested)| {
             let topic = topics.called(&requested.topic.name, requested.topic.id)?;
             topic.partition(requested.partition).cloned()
         });
@@ -151,7 +194,13 @@ impl Fetch {
         let mut room = self.bytes_max;
         // Consecutive partitions are most often of the same topic.
         let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
-        for requested in &self.requested {
+        for (position, requested) in self.requested.iter().enumerate() {
+            if !self.denied.is_empty() && self.denied.binary_search(&position).is_ok() {
+                read.unknown += 1;
+                let row = failed(requested.partition, ErrorCode::TopicAuthorizationFailed);
+                read.rows.push(Some(row));
+                continue;
+            }
             let topic = match &last {
                 Some((key, topic)) if **key == requested.topic => topic,
                 _ => {
@@ -300,10 +349,11 @@ impl Fetch {
             is_told = true;
         }
         if is_told {
+            let (host, port) = node.endpoints.advertised(&self.listener);
             response.node_endpoints.push(NodeEndpoint {
                 node_id: config.node_id,
-                host: node.host.clone().into(),
-                port: i32::from(node.port),
+                host,
+                port: i32::from(port),
                 rack: config.rack.clone().map(ByteString::from),
                 ..Default::default()
             });

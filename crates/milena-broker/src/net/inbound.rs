@@ -50,6 +50,15 @@ impl InboundRequest {
         self.charge.as_ref().map(Charge::work)
     }
 
+    /// A request before the log-in, which no throttle applies to.
+    pub(super) fn unthrottled(frame: RequestFrame) -> Self {
+        Self {
+            frame,
+            throttle: None,
+            charge: None,
+        }
+    }
+
     /// Encodes the response. All responses are encoded here, so all can have a throttle time.
     pub(crate) fn response<R: Response>(&self, response: FileResponse<R>) -> Result<OutboundResponse, EncodeError> {
         let FileResponse {

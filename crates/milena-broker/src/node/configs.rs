@@ -71,8 +71,15 @@ impl Node {
             }
         }
         let refuse = |error| Refusal::of_config(&error, Scope::Broker);
+        let is_of_listener = |op: &AlterOp| op.name.starts_with("listener.name.");
+        let touches_listeners = change.replaces_all || change.ops.iter().any(is_of_listener);
         let overrides = alter_broker(&before, change.ops, layer).map_err(refuse)?;
         let config = BrokerConfig::resolve(overrides).map_err(refuse)?;
+        // Key stores are read before anything is stored, so that a change that cannot work is refused.
+        let security = match touches_listeners {
+            true => Some(self.endpoints.prepare(&config).map_err(refuse)?),
+            false => None,
+        };
         let topics: Vec<Arc<Topic>> = self.topics().iter().cloned().collect();
         let log_configs = topics
             .iter()
@@ -86,6 +93,9 @@ impl Node {
             dynamic_default: config.overrides.dynamic_default.clone(),
         }])?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        if let Some(security) = security {
+            self.endpoints.put_in_force(security);
+        }
         for (topic, log_config) in topics.iter().zip(&log_configs) {
             self.put_in_force(topic, log_config);
         }

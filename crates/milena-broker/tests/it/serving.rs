@@ -68,6 +68,8 @@ fn every_version_of_every_advertised_api_has_a_response_with_a_throttle_time() {
         };
     }
     sweep!(|_| api_versions_request());
+    sweep!(|_| SaslHandshakeRequest::default());
+    sweep!(|_| SaslAuthenticateRequest::default());
     sweep!(|_| MetadataRequest::default());
     sweep!(|_| DescribeClusterRequest::default());
     sweep!(|_| DescribeClientQuotasRequest::default());

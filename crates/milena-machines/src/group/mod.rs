@@ -12,6 +12,7 @@ mod limits;
 mod offsets;
 mod records;
 mod requests;
+mod visible;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,6 +23,7 @@ pub use config::{GroupConfig, GroupOverrides, MigrationPolicy};
 pub use limits::{GroupLimits, LimitExceeded};
 pub use records::{GroupRecord, OffsetKey};
 pub use requests::{GroupReply, GroupRequest};
+pub use visible::VisibleTopics;
 
 use crate::{Random, Ticket, TopicsImage, timers::Timers, transaction::ProducerEpoch};
 
@@ -48,6 +50,8 @@ pub struct GroupContext {
     pub client_id: ByteString,
     /// Kafka's form: `/127.0.0.1`.
     pub client_host: ByteString,
+    /// The topics that regular expressions of the client may match.
+    pub visible_topics: VisibleTopics,
 }
 
 #[derive(Debug)]

@@ -83,6 +83,8 @@ pub mod fetch {
 pub mod find_coordinator {
     /// One request has a list of keys, and the response a list of coordinators.
     pub const COORDINATORS: i16 = 4;
+    /// Keys may be those of share groups.
+    pub const SHARE_GROUPS: i16 = 6;
 }
 
 pub mod join_group {

@@ -101,7 +101,7 @@ pub(crate) fn check_own(own: &RawConfig, broker: &BrokerOverrides) -> Result<(),
 /// The groups whose settings are outside of limits that the broker was started with, each with the error.
 pub(crate) fn misfits(broker: &BrokerConfig) -> impl Iterator<Item = (&str, ConfigError)> {
     let groups = broker.overrides.groups.iter();
-    groups.filter_map(|(group, own)| Some((group.as_str(), check_own(own, &broker.overrides).err()?)))
+    groups.filter_map(|(group, own)| Some((group.as_str(), check_own(own, &broker.effective).err()?)))
 }
 
 /// The settings of single groups. They were checked when they were set; a value outside of the broker's present limits is

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use milena_machines::{
     group::{GroupReply, GroupRequest},
     transaction::{TransactionReply, TransactionRequest},
@@ -23,6 +24,23 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a InboundRequest,
 }
 
+/// The parts of a [`RequestContext`], for a response that is made later.
+pub(crate) struct DetachedContext {
+    node: Arc<Node>,
+    peer: Peer,
+    request: InboundRequest,
+}
+
+impl DetachedContext {
+    pub(crate) fn cx(&self) -> RequestContext<'_> {
+        RequestContext {
+            node: &self.node,
+            peer: &self.peer,
+            request: &self.request,
+        }
+    }
+}
+
 /// The reply of a coordinator; an error if there was none, because it was not available.
 pub(crate) type CoordinatorResult<Reply> = Result<Reply, ErrorCode>;
 pub(crate) type GroupResult = CoordinatorResult<GroupReply>;
@@ -35,12 +53,27 @@ impl RequestContext<'_> {
         MutationPermits::new(self.request.charge(), self.request.version >= strict_since)
     }
 
+    /// The advertised host and port of the listener that the request came in on.
+    pub(crate) fn advertised(&self) -> (ByteString, u16) {
+        self.node.endpoints.advertised(&self.peer.listener)
+    }
+
+    /// Copies the context for a response that is made later.
+    pub(crate) fn detach(&self) -> DetachedContext {
+        DetachedContext {
+            node: Arc::clone(self.node),
+            peer: self.peer.clone(),
+            request: self.request.clone(),
+        }
+    }
+
     /// The origin of the request, for group coordinators.
     pub(crate) fn source(&self) -> RequestSource<'_> {
         RequestSource {
             version: self.request.version,
             client_id: &self.request.client_id,
             peer: self.peer,
+            visible_topics: self.visible_topics(),
         }
     }
 

@@ -29,10 +29,16 @@ pub(crate) fn serve<R, T>(
 ) -> Outcome<OutboundResponse>
 where
     R: Request,
-    T: Into<FileResponse<R::Response>> + Send + 'static,
+    R::Response: Default,
+    T: Into<FileResponse<R::Response>> + From<R::Response> + Send + 'static,
 {
     let _work = cx.request.work();
-    let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body() {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body::<R>() {
+        // A response without rows is what Kafka has for a request that names nothing.
+        Ok(body) if !cx.has_right_to_api() => {
+            let refused = body.error_response(cx.request.version, ErrorCode::ClusterAuthorizationFailed);
+            Outcome::Ready(refused.unwrap_or_default().into())
+        }
         Ok(body) => handler(cx, body),
         Err(error) => Outcome::Close(error.to_string()),
     }));
@@ -105,13 +111,15 @@ fn error_response<R: Request>(request: &InboundRequest, panic: &(dyn Any + Send)
         panic,
         "request handler panicked; this is a bug of the broker"
     );
-    // Decoding the request again may panic too.
+    refuse::<R>(request, ErrorCode::UnknownServerError)
+}
+
+/// The error response of a request; `None` if it cannot be decoded, or its API has no place for an error.
+pub(crate) fn refuse<R: Request>(request: &InboundRequest, error: ErrorCode) -> Option<OutboundResponse> {
+    // Decoding may be what has panicked before.
     let respond = || {
         let body = request.body::<R>().ok()?;
-        encode(
-            request,
-            body.error_response(request.version, ErrorCode::UnknownServerError)?,
-        )
+        encode(request, body.error_response(request.version, error)?)
     };
     catch_unwind(AssertUnwindSafe(respond)).ok().flatten()
 }
