@@ -46,7 +46,7 @@ pub(crate) struct EndpointSecurity {
 
 /// The log-ins of a listener.
 pub(crate) struct SaslEndpoint {
-    pub(super) machine: Arc<SaslServerConfig>,
+    mechanisms: Vec<(Mechanism, Option<u64>)>,
     /// The largest frame before the log-in.
     pub(super) receive_size_max: usize,
     /// The users of PLAIN.
@@ -59,7 +59,7 @@ pub(crate) struct Endpoints(Vec<Arc<Endpoint>>);
 
 impl Endpoints {
     /// `bound` has the address of each listener. Reads key stores, and fails if one cannot be used.
-    pub(crate) fn open(config: &BrokerConfig, bound: &[SocketAddr], salt_key: [u8; 32]) -> Result<Self, ConfigError> {
+    pub(crate) fn open(config: &BrokerConfig, bound: &[SocketAddr]) -> Result<Self, ConfigError> {
         let opened = config.listeners.iter().zip(bound).map(|(listener, address)| {
             let security = config.security_of(listener)?;
             for (key, reason) in &security.ignored {
@@ -77,7 +77,7 @@ impl Endpoints {
                 protocol: listener.protocol,
                 host: host.into(),
                 port,
-                security: RwLock::new(Arc::new(EndpointSecurity::open(listener, security, salt_key, None)?)),
+                security: RwLock::new(Arc::new(EndpointSecurity::open(listener, security, None)?)),
                 metrics: ListenerMetrics::default(),
                 failure_log: LogLimit::default(),
             }))
@@ -101,8 +101,7 @@ impl Endpoints {
         let prepared = self.0.iter().zip(&config.listeners).map(|(endpoint, listener)| {
             let present = endpoint.security();
             let security = config.security_of(listener)?;
-            let salt_key = present.sasl.as_ref().map_or([0; 32], |sasl| sasl.machine.fake_salt_key);
-            let opened = EndpointSecurity::open(listener, security, salt_key, Some(&present))?;
+            let opened = EndpointSecurity::open(listener, security, Some(&present))?;
             Ok(Arc::new(opened))
         });
         prepared.collect()
@@ -168,12 +167,7 @@ impl Endpoint {
 
 impl EndpointSecurity {
     /// Reads the files. With unchanged settings, the present TLS is reloaded, so that sessions can be resumed.
-    fn open(
-        listener: &Listener,
-        security: ListenerSecurity,
-        salt_key: [u8; 32],
-        present: Option<&Self>,
-    ) -> Result<Self, ConfigError> {
+    fn open(listener: &Listener, security: ListenerSecurity, present: Option<&Self>) -> Result<Self, ConfigError> {
         let refuse = |error: &dyn fmt::Display| ConfigError::Security {
             listener: listener.name.clone(),
             problem: error.to_string(),
@@ -193,13 +187,13 @@ impl EndpointSecurity {
         Ok(Self {
             tls,
             principal_mapper: security.principal_mapper,
-            sasl: security.sasl.map(|sasl| Arc::new(SaslEndpoint::new(sasl, salt_key))),
+            sasl: security.sasl.map(|sasl| Arc::new(SaslEndpoint::new(sasl))),
         })
     }
 }
 
 impl SaslEndpoint {
-    fn new(options: SaslOptions, fake_salt_key: [u8; 32]) -> Self {
+    fn new(options: SaslOptions) -> Self {
         let limits = options.mechanisms.iter().map(|one| {
             let limit = one.reauth_ms_max.and_then(|ms| u64::try_from(ms).ok());
             (one.mechanism, limit)
@@ -212,13 +206,20 @@ impl SaslEndpoint {
             Some((name.to_owned(), value.clone()))
         });
         Self {
-            machine: Arc::new(SaslServerConfig {
-                mechanisms: limits.collect(),
-                fake_salt_key,
-            }),
+            mechanisms: limits.collect(),
             receive_size_max: options.receive_size_max,
             plain_users: users.collect(),
         }
+    }
+}
+
+impl SaslEndpoint {
+    /// The settings of the machine; `fake_salt_key` makes the salts that unknown SCRAM users get.
+    pub(super) fn machine(&self, fake_salt_key: [u8; 32]) -> Arc<SaslServerConfig> {
+        Arc::new(SaslServerConfig {
+            mechanisms: self.mechanisms.clone(),
+            fake_salt_key,
+        })
     }
 }
 
@@ -226,7 +227,7 @@ impl SaslEndpoint {
 impl fmt::Debug for SaslEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SaslEndpoint")
-            .field("machine", &self.machine)
+            .field("mechanisms", &self.mechanisms)
             .finish_non_exhaustive()
     }
 }

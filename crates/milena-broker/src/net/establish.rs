@@ -103,7 +103,7 @@ async fn authenticate(
         });
     };
     let mut frames = FrameReader::small(sasl.receive_size_max);
-    let mut login = Login::new(Arc::clone(sasl));
+    let mut login = Login::new(Arc::clone(sasl), node);
     let io = LoginIo {
         node,
         peer,

@@ -53,9 +53,9 @@ pub(super) enum LoginError {
 }
 
 impl Login {
-    pub(super) fn new(sasl: Arc<SaslEndpoint>) -> Self {
+    pub(super) fn new(sasl: Arc<SaslEndpoint>, node: &Node) -> Self {
         Self {
-            authenticator: ServerAuthenticator::new(Arc::clone(&sasl.machine)),
+            authenticator: ServerAuthenticator::new(sasl.machine(node.scram.unknown_user_key())),
             sasl,
             began: Instant::now(),
         }
@@ -89,7 +89,7 @@ impl Login {
                     self.authenticator.handle_plain(is_valid, self.now_ms())
                 }
                 ServerAction::LookupScram { mechanism, username } => {
-                    let credential = verification::find_scram(io.node, mechanism, &username);
+                    let credential = io.node.scram.find(mechanism, &username);
                     let nonce = random_nonce().ok_or(LoginError::Disconnected(None))?;
                     self.authenticator.handle_scram(credential, nonce, self.now_ms())
                 }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use milena_machines::sasl::{
-    BearerToken, PlainCredentials, ScramCredential, ScramMechanism, TokenRejection, VerifiedToken,
-};
+use milena_machines::sasl::{BearerToken, PlainCredentials, TokenRejection, VerifiedToken};
 use milena_security::Secret;
 
 use super::endpoint::SaslEndpoint;
@@ -16,11 +14,6 @@ pub(super) fn verify_plain(sasl: &SaslEndpoint, credentials: &PlainCredentials) 
     let known = sasl.plain_users.get(credentials.username());
     let expected = known.cloned().unwrap_or_else(|| given.clone());
     (given == expected) & known.is_some()
-}
-
-/// The stored credential of a SCRAM user.
-pub(super) fn find_scram(_: &Arc<Node>, _: ScramMechanism, _: &str) -> Option<ScramCredential> {
-    None
 }
 
 /// Verifies a token of OAUTHBEARER.
