@@ -153,6 +153,15 @@ impl Client {
         Some(response.into())
     }
 
+    /// Checks that nothing was sent by the broker yet.
+    #[allow(dead_code, reason = "for the tests of quotas")]
+    pub fn expect_silence(&mut self) {
+        self.stream.set_nonblocking(true).unwrap();
+        let error = self.stream.peek(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).unwrap();
+    }
+
     /// Creates a topic and returns its id.
     pub fn create_topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Uuid {
         let configs = configs

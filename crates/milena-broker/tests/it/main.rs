@@ -23,6 +23,8 @@ mod listeners;
 mod logins;
 mod metadata;
 mod metrics;
+mod paused;
+mod quotas;
 mod running;
 mod scram_users;
 mod serving;
