@@ -12,6 +12,8 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+mod auth;
+mod authorizer;
 mod broker;
 pub mod config;
 mod coordinators;
@@ -20,6 +22,7 @@ mod data_dir;
 pub mod doctor;
 mod fetch_sessions;
 mod handlers;
+mod limit_log;
 mod log_ends;
 mod log_levels;
 mod maintenance;
@@ -28,6 +31,7 @@ mod metrics;
 mod net;
 mod node;
 mod partition;
+mod quotas;
 mod syncer;
 mod telemetry;
 mod throttle;

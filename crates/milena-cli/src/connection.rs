@@ -106,7 +106,7 @@ impl ConnectionArguments {
                 .with_context(|| format!("-X {setting} is not KEY=VALUE"))?;
             map.set_from(key, value, origin.clone());
         }
-        if let Some(password) = secret::prompt_for_sasl_password(|key| map.get(key)) {
+        if let Some(password) = secret::prompt_for_sasl_password(|key| map.get(key))? {
             map.set_from("sasl.password", password.expose(), Origin::Named("prompt".into()));
         }
         Ok(map)

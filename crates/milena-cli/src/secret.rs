@@ -43,9 +43,10 @@ impl PasswordArguments {
                 reference::resolve(text)?
             }
             (None, None) => {
-                let password = prompt(&format!("Password of {user}: "))
+                let terminal = open_terminal()
                     .context("cannot prompt for the password; use --password-file FILE or --password '${env:NAME}'")?;
-                let again = prompt("The same again: ")?;
+                let password = prompt(&terminal, &format!("Password of {user}: "))?;
+                let again = prompt(&terminal, "The same again: ")?;
                 ensure!(password == again, "the two passwords differ");
                 password
             }
@@ -70,19 +71,25 @@ pub(crate) fn check_arguments(settings: &[String], file_option: &str) -> Result<
 }
 
 /// Asks for `sasl.password` where a user name is given without one.
-pub(crate) fn prompt_for_sasl_password<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Secret> {
-    let user = setting("sasl.username")?;
-    let mechanism = setting("sasl.mechanism").or_else(|| setting("sasl.mechanisms"))?;
-    let protocol = setting("security.protocol")?;
+pub(crate) fn prompt_for_sasl_password<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Secret>> {
+    let mechanism = setting("sasl.mechanism").or_else(|| setting("sasl.mechanisms"));
+    let (Some(user), Some(mechanism), Some(protocol)) =
+        (setting("sasl.username"), mechanism, setting("security.protocol"))
+    else {
+        return Ok(None);
+    };
     let has_password = setting("sasl.password").is_some() || setting("sasl.jaas.config").is_some();
     let takes_password =
         mechanism.eq_ignore_ascii_case("PLAIN") || mechanism.to_ascii_uppercase().starts_with("SCRAM-");
     let is_sasl = protocol.to_ascii_uppercase().starts_with("SASL_");
     if has_password || !takes_password || !is_sasl {
-        return None;
+        return Ok(None);
     }
-    // Without a terminal the client reports the missing config.
-    prompt(&format!("Password of {user}: ")).ok()
+    match open_terminal() {
+        Ok(terminal) => prompt(&terminal, &format!("Password of {user}: ")).map(Some),
+        // The client reports the missing config.
+        Err(_) => Ok(None),
+    }
 }
 
 /// Whether a value is a secret, or contains one, that is not a reference.
@@ -158,20 +165,22 @@ fn from_file(path: &Path) -> Result<Secret> {
     Ok(Secret::from(line))
 }
 
-/// Prompts on the terminal, without echo. Stdin and stdout may be redirected.
-fn prompt(text: &str) -> Result<Secret> {
-    let mut terminal = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/tty")
-        .context("there is no terminal")?;
+/// The terminal of the process, wherever its stdin and stdout go.
+fn open_terminal() -> Result<File> {
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
+    terminal.context("there is no terminal")
+}
+
+/// Prompts for a secret, without echo.
+fn prompt(mut terminal: &File, text: &str) -> Result<Secret> {
+    // Before the prompt, so that nothing that is typed after it is echoed.
+    let hidden = HiddenInput::new(terminal)?;
     terminal.write_all(text.as_bytes())?;
-    let hidden = HiddenInput::new(&terminal)?;
     // It never grows, so that no copy of its content is left behind.
     let mut line = Vec::with_capacity(PROMPT_BYTES_MAX);
     let mut byte = [0];
     loop {
-        match (&terminal).read(&mut byte)? {
+        match terminal.read(&mut byte)? {
             0 => break,
             _ if byte == [b'\n'] => break,
             _ if byte == [INTERRUPT] => {
@@ -309,7 +318,7 @@ mod tests {
             ],
         ] {
             let setting = |key: &str| settings.iter().find(|(of, _)| *of == key).map(|(_, value)| *value);
-            assert!(prompt_for_sasl_password(setting).is_none(), "{settings:?}");
+            assert!(prompt_for_sasl_password(setting).unwrap().is_none(), "{settings:?}");
         }
     }
 }

@@ -79,7 +79,7 @@ pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
     /// Returns the errors as an error, unless there are none.
-    pub(crate) fn check(errors: Vec<ConfigError>) -> Result<(), Self> {
+    pub fn check(errors: Vec<ConfigError>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 

@@ -1,6 +1,6 @@
 //! Raw settings with their origins.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{ConfigError, ConfigErrors, Origin, Setting, Source, is_secret, properties, secrets::shown, toml_text};
 
@@ -15,11 +15,13 @@ use crate::{ConfigError, ConfigErrors, Origin, Setting, Source, is_secret, prope
 /// assert_eq!(map.get("max.poll.records"), Some("250"));
 /// # Ok::<(), milena_config::ConfigErrors>(())
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct ConfigMap {
     entries: BTreeMap<String, Entry>,
     /// Sequence number of the latest entry.
     sequence: u64,
+    /// Values from code that no text can express.
+    objects: BTreeMap<&'static str, Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -121,6 +123,17 @@ impl ConfigMap {
         }
     }
 
+    /// Sets a value that no text can express, such as a callback. The crate that reads it defines its name and type.
+    pub fn set_object(&mut self, name: &'static str, object: Arc<dyn Any + Send + Sync>) -> &mut Self {
+        self.objects.insert(name, object);
+        self
+    }
+
+    /// The object of this name, if it has this type.
+    pub fn object<T: Any + Send + Sync>(&self, name: &str) -> Option<Arc<T>> {
+        Arc::clone(self.objects.get(name)?).downcast().ok()
+    }
+
     /// Adds settings that win over the present ones.
     pub fn merge(&mut self, stronger: Self) -> &mut Self {
         let mut entries: Vec<_> = stronger.entries.into_iter().collect();
@@ -130,6 +143,7 @@ impl ConfigMap {
             let sequence = self.sequence;
             self.entries.insert(key, Entry { sequence, ..entry });
         }
+        self.objects.extend(stronger.objects);
         self
     }
 
@@ -235,6 +249,21 @@ impl<K: Into<String>, V: fmt::Display> From<BTreeMap<K, V>> for ConfigMap {
         pairs.into_iter().collect()
     }
 }
+
+/// Objects are equal if they are the same one.
+impl PartialEq for ConfigMap {
+    fn eq(&self, other: &Self) -> bool {
+        let addresses = |map: &Self| -> Vec<(&'static str, usize)> {
+            let objects = map.objects.iter();
+            objects
+                .map(|(name, object)| (*name, Arc::as_ptr(object).addr()))
+                .collect()
+        };
+        self.entries == other.entries && self.sequence == other.sequence && addresses(self) == addresses(other)
+    }
+}
+
+impl Eq for ConfigMap {}
 
 /// Without secrets: maps end up in logs.
 impl fmt::Debug for ConfigMap {

@@ -109,7 +109,7 @@ fn cached(bencher: Bencher<'_, '_>) {
     let authorizer = authorizer(Shape::Prefixes);
     let mut cache = DecisionCache::default();
     for number in 0..100 {
-        let name = format!("team.application-{number}.events").into();
+        let name = format!("team.application-{number}.events");
         let operations = authorizer.operations(CALLER, ResourceType::Topic, &name);
         cache.insert(
             authorizer.epoch(),

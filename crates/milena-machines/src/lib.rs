@@ -34,6 +34,7 @@ pub mod quota;
 mod random;
 pub mod sasl;
 mod timers;
+pub mod token_refresh;
 mod topics;
 pub mod transaction;
 

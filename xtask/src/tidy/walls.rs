@@ -85,6 +85,7 @@ const CRATES: &[CrateRules] = &[
             "ring",
             "rustls",
             "rustls-native-certs",
+            "serde",
             "serde_json",
             "subtle",
             "thiserror",
@@ -125,7 +126,7 @@ const CRATES: &[CrateRules] = &[
     CrateRules {
         name: "milena-sim",
         crates: &["milena-invariant", "milena-log", "milena-machines", "milena-wire"],
-        outside: &["bytestring", "clap", "regex"],
+        outside: &["bytes", "bytestring", "clap", "regex"],
         never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
         seam: "src/main.rs",
         reads_untrusted: false,
@@ -208,9 +209,11 @@ const CRATES: &[CrateRules] = &[
             "milena-invariant",
             "milena-log",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &[
+            "base64",
             "bytes",
             "bytestring",
             "crc32c",

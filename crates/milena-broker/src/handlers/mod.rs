@@ -9,7 +9,9 @@ mod add_partitions_to_txn;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
+mod alter_user_scram_credentials;
 mod api_versions;
+mod client_quotas;
 mod common;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -26,6 +28,7 @@ mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod describe_user_scram_credentials;
 mod elect_leaders;
 mod end_txn;
 mod fetch;
@@ -46,6 +49,9 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod rights;
+mod sasl_authenticate;
+mod sasl_handshake;
 mod sync_group;
 mod telemetry;
 mod txn_offset_commit;
@@ -53,19 +59,27 @@ mod unregister_broker;
 mod update_features;
 mod write_txn_markers;
 
-pub(crate) use common::{BoxFuture, Outcome, RequestContext};
+pub(crate) use common::{BoxFuture, FileResponse, HandlerThrottle, Outcome, RequestContext};
 
-use milena_wire::{api::ApiKey, message::Request};
+use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::{config::BrokerConfig, net::OutboundResponse, node::Node};
+use crate::{
+    config::BrokerConfig,
+    net::{InboundRequest, OutboundResponse},
+    node::Node,
+};
 
 /// The table of APIs: a row has the API, its handler and properties of [`Api`].
 macro_rules! apis {
     ($($key:ident => $($handler:ident)::+ $(, $property:ident)*;)*) => {
         /// The served APIs, in the order of their keys.
         pub(crate) const APIS: &[Api] = &[$(
-            Api::new(check_key(ApiKey::$key, $($handler)::+), |cx| common::serve(cx, $($handler)::+))$(.$property())*
+            Api::new(
+                check_key(ApiKey::$key, $($handler)::+),
+                |cx| common::serve(cx, $($handler)::+),
+                refusal_of($($handler)::+),
+            )$(.$property())*
         ),*];
     };
 }
@@ -84,6 +98,7 @@ apis! {
     SyncGroup => sync_group::handle;
     DescribeGroups => describe_groups::handle;
     ListGroups => list_groups::handle;
+    SaslHandshake => sasl_handshake::handle;
     ApiVersions => api_versions::handle;
     CreateTopics => create_topics::handle, may_block;
     DeleteTopics => delete_topics::handle, may_block;
@@ -102,6 +117,7 @@ apis! {
     AlterConfigs => alter_configs::handle, may_block;
     AlterReplicaLogDirs => alter_replica_log_dirs::handle, may_block;
     DescribeLogDirs => describe_log_dirs::handle, may_block;
+    SaslAuthenticate => sasl_authenticate::handle;
     CreatePartitions => create_partitions::handle, may_block;
     DeleteGroups => delete_groups::handle;
     ElectLeaders => elect_leaders::handle, may_block;
@@ -109,6 +125,10 @@ apis! {
     AlterPartitionReassignments => alter_partition_reassignments::handle, may_block;
     ListPartitionReassignments => list_partition_reassignments::handle, may_block;
     OffsetDelete => offset_delete::handle;
+    DescribeClientQuotas => client_quotas::describe, may_block;
+    AlterClientQuotas => client_quotas::alter, may_block;
+    DescribeUserScramCredentials => describe_user_scram_credentials::handle;
+    AlterUserScramCredentials => alter_user_scram_credentials::handle, may_block;
     DescribeQuorum => describe_quorum::handle, may_block;
     UpdateFeatures => update_features::handle, may_block;
     DescribeCluster => describe_cluster::handle;
@@ -124,10 +144,14 @@ apis! {
     DescribeTopicPartitions => describe_topic_partitions::handle;
 }
 
+/// Makes the error response of an API.
+type Refuse = fn(&InboundRequest, ErrorCode) -> Option<OutboundResponse>;
+
 /// One row of [`APIS`].
 pub(crate) struct Api {
     pub(crate) key: ApiKey,
     serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>,
+    refuse: Refuse,
     /// Whether the handler may wait for the disk or for another thread.
     may_block: bool,
     /// Whether it needs a receiver of client metrics.
@@ -135,10 +159,11 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    const fn new(key: ApiKey, serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>) -> Self {
+    const fn new(key: ApiKey, serve: fn(&RequestContext<'_>) -> Outcome<OutboundResponse>, refuse: Refuse) -> Self {
         Self {
             key,
             serve,
+            refuse,
             may_block: false,
             with_telemetry: false,
         }
@@ -168,7 +193,19 @@ impl Api {
 /// Fails the build if a row of the table has the handler of another API.
 const fn check_key<R: Request, T>(key: ApiKey, _: fn(&RequestContext<'_>, R) -> Outcome<T>) -> ApiKey {
     assert!(key.id() == R::KEY.id(), "the handler is of another API");
+    assert!(rights::of(key).is_some(), "handlers/rights.rs has no row for this API");
     key
+}
+
+/// The function that makes the error response of the API of a handler.
+const fn refusal_of<R: Request, T>(_: fn(&RequestContext<'_>, R) -> Outcome<T>) -> Refuse {
+    common::refuse::<R>
+}
+
+/// Refuses a request without serving it: returns the error response of its API, `None` if there is none.
+pub(crate) fn refuse(cx: &RequestContext<'_>, error: ErrorCode) -> Option<OutboundResponse> {
+    let api = APIS.iter().find(|api| api.key == cx.request.key)?;
+    (api.refuse)(cx.request, error)
 }
 
 /// Begins a request.

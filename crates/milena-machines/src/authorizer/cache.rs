@@ -8,6 +8,8 @@ use super::{Operation, OperationSet, ResourceType};
 
 /// The most resources that a connection remembers. When it meets more, it forgets all of them.
 const RESOURCES_MAX: usize = 1_024;
+/// Longer names are not remembered. Topics have up to 249 letters.
+const NAME_BYTES_MAX: usize = 255;
 
 /// The decisions about one caller, valid for one epoch of the authorizer.
 #[derive(Debug, Default)]
@@ -22,7 +24,7 @@ pub struct DecisionCache {
 /// A decision to remember.
 #[derive(Debug, Clone, Copy)]
 pub enum Decision<'a> {
-    Resource(ResourceType, &'a ByteString, OperationSet),
+    Resource(ResourceType, &'a str, OperationSet),
     AnyOf(ResourceType, Operation, bool),
 }
 
@@ -51,10 +53,13 @@ impl DecisionCache {
             };
         }
         match decision {
+            Decision::Resource(_, name, _) if name.len() > NAME_BYTES_MAX => {}
             Decision::Resource(resource_type, name, operations) => {
+                // The name is copied: as a slice it would keep the whole request in memory.
+                let name = ByteString::from(name);
                 let at = usize::try_from(resource_type.code() - 2).unwrap_or_default();
                 if let Some(decisions) = self.by_type.get_mut(at) {
-                    self.len += usize::from(decisions.insert(name.clone(), operations).is_none());
+                    self.len += usize::from(decisions.insert(name, operations).is_none());
                 }
             }
             Decision::AnyOf(resource_type, operation, allowed) => {
@@ -77,7 +82,7 @@ mod tests {
     const READ: OperationSet = OperationSet::of(&[Operation::Read]);
 
     fn insert(cache: &mut DecisionCache, epoch: u64, name: &str) {
-        cache.insert(epoch, Decision::Resource(ResourceType::Topic, &name.into(), READ));
+        cache.insert(epoch, Decision::Resource(ResourceType::Topic, name, READ));
     }
 
     #[test]
@@ -106,5 +111,8 @@ mod tests {
         }
         let last = format!("topic-{}", 5 * RESOURCES_MAX - 1);
         assert_eq!(cache.operations(1, ResourceType::Topic, &last), Some(READ));
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        insert(&mut cache, 1, &long);
+        assert_eq!(cache.operations(1, ResourceType::Topic, &long), None);
     }
 }

@@ -40,7 +40,7 @@ use self::{acl::ANY_PRINCIPAL, index::Index};
 pub const CLUSTER: ByteString = ByteString::from_static("kafka-cluster");
 
 /// The settings of an authorizer.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorizerConfig {
     /// Principals that may do everything, such as `User:admin`.
     pub super_users: BTreeSet<String>,

@@ -150,3 +150,94 @@ fn is_token(token: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
     !body.is_empty() && body.bytes().all(is_allowed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extensions(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        pairs.iter().map(own).collect()
+    }
+
+    #[test]
+    fn messages_read_back() {
+        let sent = extensions(&[("traceId", "123"), ("reason", "a = b, \"quoted\"\r\n\t")]);
+        let message = encode("a.b-c_d~e+f/0==", "user,x", &sent).unwrap();
+        assert_eq!(
+            std::str::from_utf8(&message).unwrap(),
+            "n,a=user=2Cx,\u{1}auth=Bearer a.b-c_d~e+f/0==\u{1}reason=a = b, \"quoted\"\r\n\t\u{1}traceId=123\u{1}\u{1}"
+        );
+        let token = parse(&message).unwrap();
+        assert_eq!(token.token(), "a.b-c_d~e+f/0==");
+        assert_eq!(token.authorization_id(), "user,x");
+        assert_eq!(token.extensions(), &sent);
+        assert_eq!(format!("{token:?}"), "BearerToken { authorization_id: \"user,x\", .. }");
+    }
+
+    #[test]
+    fn messages_of_kafkas_clients_are_read() {
+        for (message, token, authorization_id, sent) in [
+            ("n,,\u{1}auth=Bearer 123.345.567\u{1}\u{1}", "123.345.567", "", &[][..]),
+            ("n,a=myuser,\u{1}auth=Bearer 345\u{1}\u{1}", "345", "myuser", &[][..]),
+            (
+                "n,a=myuser,\u{1}propA=valueA1, valueA2\u{1}auth=bEARER   567\u{1}propB=valueB\u{1}\u{1}",
+                "567",
+                "myuser",
+                &[("propA", "valueA1, valueA2"), ("propB", "valueB")][..],
+            ),
+            (
+                "n,,\u{1}host=server.example.com\u{1}port=143\u{1}auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\u{1}\u{1}",
+                "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==",
+                "",
+                &[("host", "server.example.com"), ("port", "143")][..],
+            ),
+        ] {
+            let parsed = parse(message.as_bytes()).unwrap();
+            assert_eq!((parsed.token(), parsed.authorization_id()), (token, authorization_id));
+            assert_eq!(parsed.extensions(), &extensions(sent));
+        }
+    }
+
+    #[test]
+    fn other_messages_are_refused() {
+        for message in [
+            "",
+            "n,,",
+            "n,,\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 345\u{1}",
+            "n,,auth=Bearer 345\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer \u{1}\u{1}",
+            "n,,\u{1}auth=Bearer34\u{1}\u{1}",
+            "n,,\u{1}auth=Basic 345\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 3=45\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 345\u{1}1a=b\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 345\u{1}a=\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 345\u{1}a\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 345\u{1}a=\u{2}\u{1}\u{1}",
+            "n,,\u{1}auth=Bearer 345\u{1}\u{1}\u{1}",
+            "n,a=,\u{1}auth=Bearer 345\u{1}\u{1}",
+            "n,a=us=er,\u{1}auth=Bearer 345\u{1}\u{1}",
+            "y,,\u{1}auth=Bearer 345\u{1}\u{1}",
+        ] {
+            assert!(parse(message.as_bytes()).is_err(), "{message:?}");
+        }
+        assert!(parse(&[0xff, 0xfe]).is_err());
+    }
+
+    #[test]
+    fn tokens_and_extensions_that_cannot_be_sent_are_refused() {
+        let none = BTreeMap::new();
+        for token in ["", "=", "a b", "a\u{1}auth=Bearer b", "zoë"] {
+            assert_eq!(encode(token, "", &none), Err(SaslError::TokenCharacters), "{token}");
+        }
+        for name in ["auth", "", "trace_id", "1"] {
+            let refused = encode("t", "", &extensions(&[(name, "x")]));
+            assert!(matches!(refused, Err(SaslError::ExtensionName { .. })), "{name}");
+        }
+        for value in ["", "a\u{1}b", "zoë", "\0"] {
+            let refused = encode("t", "", &extensions(&[("trace", value)]));
+            assert!(matches!(refused, Err(SaslError::ExtensionValue { .. })), "{value:?}");
+        }
+    }
+}

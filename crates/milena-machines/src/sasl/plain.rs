@@ -75,3 +75,45 @@ pub(super) fn parse(message: &[u8]) -> Result<PlainCredentials, String> {
         authorization_id: (*authorization_id).to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_read_back() {
+        let message = encode("alice", "pässwörd").unwrap();
+        assert_eq!(message, "\0alice\0pässwörd".as_bytes());
+        let credentials = parse(&message).unwrap();
+        assert_eq!((credentials.username(), credentials.password()), ("alice", "pässwörd"));
+        assert!(!credentials.has_foreign_authorization_id());
+        assert!(!parse(b"alice\0alice\0p").unwrap().has_foreign_authorization_id());
+        assert!(parse(b"bob\0alice\0p").unwrap().has_foreign_authorization_id());
+        assert_eq!(
+            format!("{credentials:?}"),
+            "PlainCredentials { username: \"alice\", .. }"
+        );
+    }
+
+    #[test]
+    fn refusals_have_kafkas_texts() {
+        for (message, text) in [
+            (&b""[..], "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+            (b"a\0b", "Invalid SASL/PLAIN response: expected 3 tokens, got 2"),
+            (b"\0a\0b\0c", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+            (b"\0a\0b\0c\0d", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+            (b"\0\0secret", "Authentication failed: username not specified"),
+            (b"\0alice\0", "Authentication failed: password not specified"),
+        ] {
+            assert_eq!(parse(message).unwrap_err(), text);
+        }
+    }
+
+    #[test]
+    fn credentials_that_cannot_be_sent_are_refused() {
+        assert_eq!(encode("", "p"), Err(SaslError::NoUsername));
+        assert_eq!(encode("u", ""), Err(SaslError::NoPassword));
+        assert!(matches!(encode("u\0", "p"), Err(SaslError::Nul { field: "user name" })));
+        assert!(matches!(encode("u", "p\0"), Err(SaslError::Nul { field: "password" })));
+    }
+}

@@ -25,6 +25,7 @@ mod offsets_fetch;
 mod offsets_txn;
 mod produce;
 mod quota;
+mod sasl;
 mod transaction_add;
 mod transaction_end;
 mod transaction_histories;

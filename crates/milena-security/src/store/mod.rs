@@ -15,7 +15,6 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use crate::{Secret, x509::der::Reader};
 
 pub(crate) use identity::Identity;
-pub(crate) use private_key::Pkcs8;
 
 /// Bytes that are no usable container, or not with this password.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::{StoreError, pem::Block};
 use crate::Secret;
 
 /// A private key in PKCS#8.
-pub(crate) type Pkcs8 = PrivatePkcs8KeyDer<'static>;
+type Pkcs8 = PrivatePkcs8KeyDer<'static>;
 
 /// Work that a password may cost: more is an attack or a mistake.
 const ITERATIONS_MAX: u32 = 10_000_000;

@@ -8,7 +8,7 @@ use std::{
 
 use milena_security::tls::{
     ClientTls, ServerTls, TlsOptions,
-    rustls::{ClientConnection, ServerConnection},
+    rustls::{ClientConnection, ConnectionCommon, ServerConnection},
     server_name,
 };
 
@@ -65,10 +65,7 @@ pub(crate) fn handshake(client: &ClientTls, server: &ServerTls, host: &str) -> R
 }
 
 /// Moves all bytes of one side to the other, which processes them as an asynchronous driver does.
-fn transfer<A, B>(
-    from: &mut milena_security::tls::rustls::ConnectionCommon<A>,
-    to: &mut milena_security::tls::rustls::ConnectionCommon<B>,
-) -> io::Result<()> {
+fn transfer<A, B>(from: &mut ConnectionCommon<A>, to: &mut ConnectionCommon<B>) -> io::Result<()> {
     let mut bytes = Vec::new();
     while from.wants_write() {
         from.write_tls(&mut bytes)?;

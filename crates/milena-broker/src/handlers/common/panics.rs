@@ -29,9 +29,16 @@ pub(crate) fn serve<R, T>(
 ) -> Outcome<OutboundResponse>
 where
     R: Request,
-    T: Into<FileResponse<R::Response>> + Send + 'static,
+    R::Response: Default,
+    T: Into<FileResponse<R::Response>> + From<R::Response> + Send + 'static,
 {
-    let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body() {
+    let _work = cx.request.work();
+    let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body::<R>() {
+        // A response without rows is what Kafka has for a request that names nothing.
+        Ok(body) if !cx.has_right_to_api() => {
+            let refused = body.error_response(cx.request.version, ErrorCode::ClusterAuthorizationFailed);
+            Outcome::Ready(refused.unwrap_or_default().into())
+        }
         Ok(body) => handler(cx, body),
         Err(error) => Outcome::Close(error.to_string()),
     }));
@@ -53,14 +60,14 @@ where
         Ok(Outcome::Later(response)) => {
             let request = request.clone();
             Outcome::Later(Box::pin(async move {
-                let encoded = CatchPanic(pin!(async { encode(&request, response.await?) })).await;
+                let encoded = CatchPanic(pin!(async { encode(&request, response.await?) }), &request).await;
                 encoded.unwrap_or_else(|panic| error_response::<R>(&request, &*panic))
             }))
         }
         Ok(Outcome::First(begin)) => {
             let request = request.clone();
             Outcome::First(Box::pin(async move {
-                let outcome = CatchPanic(pin!(begin)).await;
+                let outcome = CatchPanic(pin!(begin), &request).await;
                 contain::<R, T>(&request, outcome)
             }))
         }
@@ -70,13 +77,14 @@ where
     }
 }
 
-/// A future whose panic becomes an error.
-struct CatchPanic<'a, F>(Pin<&'a mut F>);
+/// A future whose panic becomes an error, and whose time is charged to the request.
+struct CatchPanic<'a, F>(Pin<&'a mut F>, &'a InboundRequest);
 
 impl<F: Future> Future for CatchPanic<'_, F> {
     type Output = Result<F::Output, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let _work = self.1.work();
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(polled) => polled.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),
@@ -103,13 +111,15 @@ fn error_response<R: Request>(request: &InboundRequest, panic: &(dyn Any + Send)
         panic,
         "request handler panicked; this is a bug of the broker"
     );
-    // Decoding the request again may panic too.
+    refuse::<R>(request, ErrorCode::UnknownServerError)
+}
+
+/// The error response of a request; `None` if it cannot be decoded, or its API has no place for an error.
+pub(crate) fn refuse<R: Request>(request: &InboundRequest, error: ErrorCode) -> Option<OutboundResponse> {
+    // Decoding may be what has panicked before.
     let respond = || {
         let body = request.body::<R>().ok()?;
-        encode(
-            request,
-            body.error_response(request.version, ErrorCode::UnknownServerError)?,
-        )
+        encode(request, body.error_response(request.version, error)?)
     };
     catch_unwind(AssertUnwindSafe(respond)).ok().flatten()
 }

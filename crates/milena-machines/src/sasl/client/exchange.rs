@@ -152,13 +152,6 @@ impl ClientExchange {
             State::Plain(_) | State::OAuthBearer(_) => Err(SaslError::UnexpectedMessage { mechanism }),
         }
     }
-
-    #[cfg(test)]
-    pub(crate) fn of_scram_client(client: ScramClient) -> Self {
-        Self {
-            state: State::Scram(Box::new(client)),
-        }
-    }
 }
 
 /// Without messages, which have passwords.

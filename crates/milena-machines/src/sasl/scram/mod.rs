@@ -4,6 +4,8 @@ mod client;
 mod keys;
 mod messages;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub(super) use client::ScramClient;
 pub use keys::{SaltedPassword, ScramCredential};

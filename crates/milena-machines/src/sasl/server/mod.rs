@@ -4,8 +4,6 @@ mod action;
 mod authenticator;
 mod config;
 mod exchange;
-#[cfg(test)]
-mod tests;
 
 pub use action::{
     AuthenticationFailure, FailureResponse, Reauthentication, RequestVerdict, SaslResponse, ServerAction, Session,

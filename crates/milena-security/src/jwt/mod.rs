@@ -1,8 +1,20 @@
 //! JSON web tokens: verification by keys of a JWKS, unsecured tokens, and signed assertions.
+//!
+//! The rules are those of Kafka's brokers and clients. Nothing here fetches keys or tokens.
+
+mod claims;
+mod jwks;
+mod signing;
+#[cfg(test)]
+mod tests;
+mod token;
 
 use serde_json::{Map, Value};
 
-use crate::Secret;
+pub use jwks::Jwks;
+pub use signing::{SigningKey, sign};
+
+use self::token::Token;
 
 /// Signature algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,30 +30,45 @@ pub enum Algorithm {
     EdDsa,
 }
 
-/// Public keys of an issuer (RFC 7517).
-#[derive(Clone, Debug, Default)]
-pub struct Jwks {}
-
-impl Jwks {
-    /// Parses a key set. Keys of unknown kinds are skipped; a set without any usable key is an error.
-    pub fn parse(json: &[u8]) -> Result<Self, JwtError> {
-        let _ = json;
-        Err(JwtError::Keys("not there yet".to_owned()))
+impl Algorithm {
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Whether a key has this id. If not, the set may be out of date.
-    pub fn has_key(&self, id: &str) -> bool {
-        let _ = id;
-        false
+    /// The name in the header of a token.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Ps256 => "PS256",
+            Self::Ps384 => "PS384",
+            Self::Ps512 => "PS512",
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::EdDsa => "EdDSA",
+        }
     }
+
+    const ALL: [Self; 9] = [
+        Self::Rs256,
+        Self::Rs384,
+        Self::Rs512,
+        Self::Ps256,
+        Self::Ps384,
+        Self::Ps512,
+        Self::Es256,
+        Self::Es384,
+        Self::EdDsa,
+    ];
 }
 
 /// Rules for the claims of a token, as Kafka's broker has them.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// `sasl.oauthbearer.expected.audience`: one of them must be in `aud`. Empty: not checked.
+    /// `sasl.oauthbearer.expected.audience`: one of them must be in `aud`. Empty: a token with `aud` is refused.
     pub audience: Vec<String>,
-    /// `sasl.oauthbearer.expected.issuer`.
+    /// `sasl.oauthbearer.expected.issuer`. `None`: not checked.
     pub issuer: Option<String>,
     /// `sasl.oauthbearer.clock.skew.seconds`, in milliseconds.
     pub skew_ms: i64,
@@ -80,6 +107,19 @@ pub struct UnsecuredValidation {
     pub now_ms: i64,
 }
 
+impl UnsecuredValidation {
+    /// Kafka's defaults: claims `sub` and `scope`, no required scope, no skew.
+    pub fn new(now_ms: i64) -> Self {
+        Self {
+            principal_claim: "sub".to_owned(),
+            scope_claim: "scope".to_owned(),
+            required_scope: Vec::new(),
+            skew_ms: 0,
+            now_ms,
+        }
+    }
+}
+
 /// Claims of a token that passed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claims {
@@ -92,52 +132,27 @@ pub struct Claims {
     pub all: Map<String, Value>,
 }
 
-/// The id of the key that signed a token, not verified.
+/// The id of the key that signed a token, not verified. It has at most 1000 characters.
 pub fn key_id(token: &str) -> Result<Option<String>, JwtError> {
-    let _ = token;
-    Ok(None)
+    Token::parse(token)?.key_id().map(|id| id.map(str::to_owned))
 }
 
 /// Verifies signature and claims.
 pub fn verify(token: &str, keys: &Jwks, rules: &Validation) -> Result<Claims, JwtError> {
-    let _ = (token, keys, rules);
-    Err(JwtError::Malformed("not there yet".to_owned()))
+    let token = Token::parse(token)?;
+    let algorithm = token.algorithm()?;
+    keys.verify(token.key_id()?, algorithm, token.signed_part(), token.signature())?;
+    claims::check_secured(token.claims()?, rules)
 }
 
-/// Reads a token without a signature (`alg` is `none`). Anybody can write one: only for tests.
+/// Reads a token without a signature (`alg` is `none`). Any client can write one: only for tests.
 pub fn verify_unsecured(token: &str, rules: &UnsecuredValidation) -> Result<Claims, JwtError> {
-    let _ = (token, rules);
-    Err(JwtError::Malformed("not there yet".to_owned()))
+    claims::check_unsecured(Token::parse_unsecured(token)?, rules)
 }
 
 /// Reads a token as its client does: the signature is not checked, because only the broker has the keys.
 pub fn inspect(token: &str, scope_claim: &str, sub_claim: &str) -> Result<Claims, JwtError> {
-    let _ = (token, scope_claim, sub_claim);
-    Err(JwtError::Malformed("not there yet".to_owned()))
-}
-
-/// A private key for signed assertions.
-pub struct SigningKey {
-    _private: (),
-}
-
-impl SigningKey {
-    /// Reads a private key in PEM, encrypted or not.
-    pub fn from_pem(pem: &Secret, password: Option<&Secret>) -> Result<Self, JwtError> {
-        let _ = (pem, password);
-        Err(JwtError::SigningKey("not there yet".to_owned()))
-    }
-}
-
-/// Signs claims, with [`Algorithm::Rs256`] or [`Algorithm::Es256`]. `header` has further fields, as `kid`.
-pub fn sign(
-    algorithm: Algorithm,
-    key: &SigningKey,
-    header: &Map<String, Value>,
-    claims: &Map<String, Value>,
-) -> Result<Secret, JwtError> {
-    let _ = (algorithm, key, header, claims);
-    Err(JwtError::SigningKey("not there yet".to_owned()))
+    claims::read(Token::parse(token)?.claims()?, scope_claim, sub_claim)
 }
 
 /// A refused token, or keys that cannot be used. Never contains the token.
@@ -146,16 +161,17 @@ pub fn sign(
 pub enum JwtError {
     #[error("malformed token: {0}")]
     Malformed(String),
+    /// The keys may be out of date: fetch them and verify again.
     #[error("no key of the JWKS has the id `{id}`")]
     UnknownKey { id: String },
     #[error("the token's signature is wrong")]
     Signature,
-    #[error("the algorithm `{0}` is not supported")]
+    #[error("the token's algorithm `{0}` is not supported")]
     Algorithm(String),
     #[error("{0}")]
     Claim(String),
-    /// The token lacks a required scope.
-    #[error("the token lacks the scope `{scope}`")]
+    /// The token lacks a required scope. The text is the list of all that are required, as Kafka reports it.
+    #[error("the token lacks a required scope of {scope}")]
     InsufficientScope { scope: String },
     #[error("JWKS: {0}")]
     Keys(String),
