@@ -159,8 +159,7 @@ impl Endpoint {
     /// Shows in the metrics when the certificate expires.
     pub(super) fn note_expiry(&self) {
         let security = self.security();
-        let expires_at = None;
-        let _ = security;
+        let expires_at = security.tls.as_ref().map(|(_, tls)| tls.expires_at_s());
         self.metrics.certificate_expires_at(expires_at);
     }
 }

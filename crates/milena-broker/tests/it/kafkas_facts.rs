@@ -89,7 +89,7 @@ fn check_followers(definitions: &[Definition], mut facts: BTreeMap<&str, Fact>) 
 #[test]
 fn broker_configs_are_kafkas() {
     let facts = facts("broker");
-    let elsewhere = |name| AT_RUN_TIME.contains(name) || OF_THE_AUTHORIZER.contains(name);
+    let elsewhere = |name: &&str| AT_RUN_TIME.contains(name) || OF_THE_AUTHORIZER.contains(name);
     let in_the_file = |definition: &&Definition| !ours(definition) && !elsewhere(&definition.name);
     for definition in broker_definitions().iter().filter(in_the_file) {
         let fact = facts.get(definition.name).expect(definition.name);

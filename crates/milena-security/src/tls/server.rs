@@ -50,6 +50,11 @@ impl ServerTls {
         self.live.current()
     }
 
+    /// When the present certificate expires, in seconds since 1970.
+    pub fn expires_at_s(&self) -> i64 {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).not_after
+    }
+
     /// Reads all files again. The present configuration stays if one of them is unusable.
     ///
     /// A new certificate must have the subject and at least the names of the present one, unless the options allow changes,
