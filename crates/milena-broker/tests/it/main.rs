@@ -20,6 +20,7 @@ mod kafkas_facts;
 mod metadata;
 mod metrics;
 mod running;
+mod scram_users;
 mod serving;
 mod settings;
 mod telemetry;

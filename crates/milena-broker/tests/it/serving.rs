@@ -174,6 +174,10 @@ fn every_version_of_every_advertised_api_has_a_response_with_a_throttle_time() {
         ..Default::default()
     });
     sweep!(|_| ListGroupsRequest::default());
+    sweep!(|_| SaslHandshakeRequest::default());
+    sweep!(|_| SaslAuthenticateRequest::default());
+    sweep!(|_| DescribeUserScramCredentialsRequest::default());
+    sweep!(|_| AlterUserScramCredentialsRequest::default());
     sweep!(|_| DeleteGroupsRequest {
         groups_names: vec!["readers".into()],
         ..Default::default()
