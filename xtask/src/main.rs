@@ -22,6 +22,8 @@ enum Task {
     /// Generate messages, API keys and error codes from Kafka's definitions
     Generate,
     Golden(golden::Args),
+    /// Attack the broker with damaged frames, floods and bombs, beside a client that behaves; `--help` lists the options
+    Hostile(pass_on::Args),
     Kafka(kafka::Args),
     Map(map::Args),
     Measure(measure::Args),
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Task::Client(args) => client::run(&args),
         Task::Generate => generate::run(root()),
         Task::Golden(args) => golden::run(&args),
+        Task::Hostile(args) => pass_on::hostile(&args),
         Task::Kafka(args) => kafka::run(args),
         Task::Map(args) => map::run(root(), &args),
         Task::Measure(args) => measure::run(root(), &args),

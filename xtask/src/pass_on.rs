@@ -25,6 +25,25 @@ pub(crate) fn torture(args: &Args) -> Result<()> {
     cargo(&[&package[..], &test].concat(), args, "the torture failed")
 }
 
+/// Runs a test of `milena-cli`, optimized, and compares the throughput of the client that behaves.
+pub(crate) fn hostile(args: &Args) -> Result<()> {
+    let package = [
+        "test",
+        "--quiet",
+        "--release",
+        "--package",
+        "milena-cli",
+        "--features",
+        "outside",
+    ];
+    let test = ["--test", "hostile", "--", "--compare", "--frames", "10000000"];
+    cargo(
+        &[&package[..], &test].concat(),
+        args,
+        "the broker did not withstand the attack",
+    )
+}
+
 fn cargo(program: &[&str], args: &Args, failure: &'static str) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     let status = command.args(program).args(&args.options).status();

@@ -40,7 +40,7 @@ impl Running {
         let view = Arc::new(View::new(&engines));
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {
-            let bound = (endpoint.paths, endpoint.address);
+            let bound = (endpoint.paths, endpoint.address());
             watchers.push(tokio::spawn(endpoint.run(Arc::clone(&view))));
             bound
         });

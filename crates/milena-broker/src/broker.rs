@@ -9,17 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use milena_http::Endpoint;
 use milena_log::disk::{Disk, RealDisk};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle as Task};
+use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
-    config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, SecurityProtocol, misfits},
+    config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
     log_levels::LogLevels,
     maintenance,
     metadata_log::{MetadataError, MetadataLog, OnLoss},
-    metrics, net,
+    metrics,
+    net::{self, BoundListener, Endpoints},
     node::{Node, NodeOptions},
     syncer::Syncer,
     telemetry::TelemetryReceiver,
@@ -32,7 +34,8 @@ use crate::{
 /// recover the logs.
 #[derive(Debug)]
 pub struct Broker {
-    address: SocketAddr,
+    /// Of each listener.
+    addresses: Vec<SocketAddr>,
     metrics_address: Option<SocketAddr>,
     node: Arc<Node>,
     stop: watch::Sender<bool>,
@@ -45,6 +48,7 @@ struct Tasks {
     serving: Task<()>,
     maintenance: Task<()>,
     coordinators: Task<()>,
+    certificates: Task<()>,
     /// `None` without a metrics endpoint.
     metrics: Option<Task<()>>,
     syncer: JoinHandle<()>,
@@ -82,10 +86,12 @@ impl Default for Options {
 pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("listener {listener} cannot be served: only PLAINTEXT is supported so far")]
-    Protocol { listener: String },
-    #[error("listeners must name at least one address, such as PLAINTEXT://127.0.0.1:9092")]
-    NoListener,
+    #[error(
+        "listener {listener} on {address} can be reached from other machines, and its clients need not log in; use an \
+         address of this machine only, such as 127.0.0.1, or the protocol SASL_SSL, or SSL with ssl.client.auth=required; \
+         to serve anyone who can connect, set milena.allow.unauthenticated=true"
+    )]
+    Unauthenticated { listener: String, address: SocketAddr },
     #[error("log.dirs must name exactly one directory")]
     NoDirectory,
     #[error("cannot listen on {address}: {source}")]
@@ -112,7 +118,6 @@ impl Broker {
     /// Like [`Broker::start`], with parts that are no settings.
     pub async fn start_with(options: Options, settings: impl Into<ConfigMap>) -> Result<Self, StartError> {
         let config = BrokerConfig::resolve(BrokerOverrides::fixed(settings))?;
-        let listener = plaintext_listener(&config)?;
         let [dir] = &config.log_dirs[..] else {
             return Err(StartError::NoDirectory);
         };
@@ -122,16 +127,10 @@ impl Broker {
             false => OnLoss::Refuse,
         };
         let data_dir = DataDir::open(options.disk, Path::new(dir), on_loss)?;
-        let bound = net::bind(&listener, config.socket_listen_backlog_size as u32)
-            .await
-            .map_err(|source| StartError::Listen {
-                address: format!("{}:{}", listener.host, listener.port),
-                source,
-            })?;
-        let address = bound.address;
+        let listeners = bind_listeners(&config).await?;
+        let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.address).collect();
         let metrics = bind_metrics(options.metrics).await?;
-        let metrics_address = metrics.as_ref().map(|(_, address)| *address);
-        let (host, port) = advertised(&config, address);
+        let metrics_address = metrics.as_ref().map(Endpoint::address);
         let metadata = MetadataLog::open(
             data_dir.disk(),
             data_dir.path(),
@@ -139,6 +138,7 @@ impl Broker {
             data_dir.on_loss(),
         )?;
         let config = with_run_time_settings(config, &metadata)?;
+        let endpoints = Endpoints::open(&config, &addresses)?;
         data_dir.begin().map_err(|source| DataDirError::Io {
             path: data_dir.path().to_owned(),
             source,
@@ -146,8 +146,7 @@ impl Broker {
         let (syncer, syncer_thread) = Syncer::start().map_err(StartError::Thread)?;
         let options = NodeOptions {
             data_dir,
-            host,
-            port,
+            endpoints,
             throttle: options.throttle,
             log_levels: options.log_levels,
             telemetry: options.telemetry,
@@ -155,17 +154,18 @@ impl Broker {
         let node =
             Node::open(config, options, metadata, syncer).map_err(|error| StartError::Topics(error.to_string()))?;
         let node = Arc::new(node);
-        log_start(&node, address, began.elapsed());
+        log_start(&node, &addresses, began.elapsed());
         let (stop, stopped) = watch::channel(false);
         let running = Tasks {
-            serving: tokio::spawn(net::serve(bound, Arc::clone(&node), stopped)),
+            serving: tokio::spawn(net::serve(listeners, Arc::clone(&node), stopped)),
+            certificates: tokio::spawn(net::watch_certificates(Arc::clone(&node))),
             maintenance: tokio::spawn(maintenance::run(Arc::clone(&node))),
             coordinators: tokio::spawn(coordinators::run(Arc::clone(&node))),
-            metrics: metrics.map(|(listener, _)| tokio::spawn(metrics::serve(listener, Arc::clone(&node)))),
+            metrics: metrics.map(|endpoint| tokio::spawn(metrics::serve(endpoint, Arc::clone(&node)))),
             syncer: syncer_thread,
         };
         Ok(Self {
-            address,
+            addresses,
             metrics_address,
             node,
             stop,
@@ -173,9 +173,18 @@ impl Broker {
         })
     }
 
-    /// The address that it listens on.
+    /// The address of its first listener.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        // There is at least one.
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.addresses.first().copied().unwrap_or(unspecified)
+    }
+
+    /// The address of a listener, by its name.
+    pub fn listener_address(&self, name: &str) -> Option<SocketAddr> {
+        let mut listeners = self.node.endpoints.iter().zip(&self.addresses);
+        let found = listeners.find(|(endpoint, _)| endpoint.name.eq_ignore_ascii_case(name));
+        found.map(|(_, address)| *address)
     }
 
     /// The address of the metrics endpoint, if there is one.
@@ -183,9 +192,9 @@ impl Broker {
         self.metrics_address
     }
 
-    /// The advertised address, as `host:port`.
+    /// The advertised address of its first listener, as `host:port`.
     pub fn advertised(&self) -> String {
-        let (host, port) = (&self.node.host, self.node.port);
+        let (host, port) = self.node.endpoints.advertised("");
         match host.contains(':') {
             true => format!("[{host}]:{port}"),
             false => format!("{host}:{port}"),
@@ -204,7 +213,7 @@ impl Broker {
         };
         self.stop.send_replace(true);
         let _ = running.serving.await;
-        for task in [running.maintenance, running.coordinators]
+        for task in [running.maintenance, running.coordinators, running.certificates]
             .into_iter()
             .chain(running.metrics)
         {
@@ -227,6 +236,7 @@ impl Drop for Broker {
             self.stop.send_replace(true);
             running.maintenance.abort();
             running.coordinators.abort();
+            running.certificates.abort();
             if let Some(metrics) = running.metrics {
                 metrics.abort();
             }
@@ -235,26 +245,61 @@ impl Drop for Broker {
     }
 }
 
-/// The first listener, if all of them can be served.
-fn plaintext_listener(config: &BrokerConfig) -> Result<Listener, StartError> {
-    let is_other = |listener: &&Listener| listener.protocol != SecurityProtocol::Plaintext;
-    if let Some(other) = config.listeners.iter().find(is_other) {
-        return Err(StartError::Protocol {
-            listener: other.name.clone(),
-        });
+/// Binds all listeners, unless one of them would be open to other machines.
+async fn bind_listeners(config: &BrokerConfig) -> Result<Vec<BoundListener>, StartError> {
+    let mut bound = vec![];
+    for listener in &config.listeners {
+        let failed = |source| StartError::Listen {
+            address: format!("{}:{}", listener.host, listener.port),
+            source,
+        };
+        let addresses = net::resolve(listener).await.map_err(failed)?;
+        check_exposure(config, listener, &addresses)?;
+        bound.push(net::bind(&addresses, config.socket_listen_backlog_size as u32).map_err(failed)?);
     }
-    config.listeners.first().cloned().ok_or(StartError::NoListener)
+    Ok(bound)
+}
+
+/// Refuses a listener that serves strangers from other machines, unless that is wanted.
+fn check_exposure(config: &BrokerConfig, listener: &Listener, addresses: &[SocketAddr]) -> Result<(), StartError> {
+    let security = config.security_of(listener)?;
+    let is_exposed = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
+    let Some(address) = addresses.iter().find(is_exposed).copied() else {
+        return Ok(());
+    };
+    let name = &listener.name;
+    if !security.authenticates() {
+        if !config.allow_unauthenticated {
+            let listener = name.clone();
+            return Err(StartError::Unauthenticated { listener, address });
+        }
+        tracing::warn!(
+            event = "listener_without_authentication",
+            listener = %name,
+            %address,
+            "anyone who can connect to this address can read, write and delete all records \
+             (milena.allow.unauthenticated=true)"
+        );
+    } else if security.exposes_passwords() {
+        tracing::warn!(
+            event = "passwords_in_clear",
+            listener = %name,
+            %address,
+            "clients send passwords or tokens in clear to this listener; use SASL_SSL"
+        );
+    }
+    Ok(())
 }
 
 /// Binds the metrics endpoint, if there is to be one.
-async fn bind_metrics(address: Option<String>) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+async fn bind_metrics(address: Option<String>) -> Result<Option<Endpoint>, StartError> {
     let Some(address) = address else {
         return Ok(None);
     };
-    match metrics::bind(&address).await {
-        Ok(bound) => {
-            tracing::info!(event = "metrics_listening", address = %bound.1, "metrics endpoint listens");
-            Ok(Some(bound))
+    match Endpoint::bind(&address, metrics::CONNECTIONS_MAX).await {
+        Ok(endpoint) => {
+            tracing::info!(event = "metrics_listening", address = %endpoint.address(), "metrics endpoint listens");
+            Ok(Some(endpoint))
         }
         Err(source) => Err(StartError::Metrics { address, source }),
     }
@@ -282,24 +327,11 @@ fn with_run_time_settings(config: BrokerConfig, metadata: &MetadataLog) -> Resul
     Ok(config)
 }
 
-/// The advertised host and port.
-fn advertised(config: &BrokerConfig, address: SocketAddr) -> (String, u16) {
-    let advertised = config.advertised_listeners.first();
-    let host = advertised
-        .map(|listener| listener.host.clone())
-        .filter(|host| !host.is_empty());
-    let port = advertised.map(|listener| listener.port).filter(|port| *port != 0);
-    // Clients cannot connect to an address that stands for every interface.
-    let own = if address.ip().is_unspecified() {
-        "127.0.0.1".to_owned()
-    } else {
-        address.ip().to_string()
-    };
-    (host.unwrap_or(own), port.unwrap_or_else(|| address.port()))
-}
-
 /// Logs the start, with the results of recovery.
-fn log_start(node: &Node, address: SocketAddr, took: Duration) {
+fn log_start(node: &Node, addresses: &[SocketAddr], took: Duration) {
+    let listeners = node.endpoints.iter().zip(addresses);
+    let listeners = listeners.map(|(endpoint, address)| format!("{}://{address}", endpoint.name));
+    let listeners: Vec<String> = listeners.collect();
     let (mut partitions, mut offline, mut damaged, mut segments_read, mut bytes_read) = (0, 0, 0, 0, 0);
     let topics = node.topics();
     for partition in topics.iter().flat_map(|topic| &topic.partitions) {
@@ -315,7 +347,7 @@ fn log_start(node: &Node, address: SocketAddr, took: Duration) {
     tracing::info!(
         event = "broker_started",
         version = env!("CARGO_PKG_VERSION"),
-        %address,
+        listeners = listeners.join(","),
         data_dir = %node.data_dir.path().display(),
         durability,
         topics = topics.iter().count(),

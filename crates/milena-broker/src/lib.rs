@@ -13,6 +13,7 @@
 )]
 
 mod auth;
+mod authorizer;
 mod broker;
 pub mod config;
 mod coordinators;
@@ -21,6 +22,7 @@ mod data_dir;
 pub mod doctor;
 mod fetch_sessions;
 mod handlers;
+mod limit_log;
 mod log_ends;
 mod log_levels;
 mod maintenance;
@@ -29,6 +31,7 @@ mod metrics;
 mod net;
 mod node;
 mod partition;
+mod quotas;
 mod syncer;
 mod telemetry;
 mod throttle;

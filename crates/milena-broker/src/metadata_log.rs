@@ -11,7 +11,7 @@
 mod change;
 mod scan;
 
-pub(crate) use change::{Change, Metadata, TopicRecord};
+pub(crate) use change::{AclRecord, Change, Metadata, TopicRecord};
 pub(crate) use scan::{Scan, scan};
 
 use std::{
@@ -381,6 +381,21 @@ mod tests {
         }
     }
 
+    fn acls(ids: &[&str]) -> Change {
+        let acl = AclRecord {
+            resource_type: "TOPIC".to_owned(),
+            resource_name: "orders".to_owned(),
+            pattern_type: "LITERAL".to_owned(),
+            principal: "User:alice".to_owned(),
+            host: "*".to_owned(),
+            operation: "READ".to_owned(),
+            permission: "ALLOW".to_owned(),
+        };
+        Change::Acls {
+            added: ids.iter().map(|id| ((*id).to_owned(), acl.clone())).collect(),
+        }
+    }
+
     fn group(name: &str, timeout: &str) -> Change {
         Change::GroupConfigs {
             group: name.to_owned(),
@@ -559,6 +574,18 @@ mod tests {
         assert_eq!(disk::read_file(&memory, &path).unwrap(), content);
     }
 
+    /// The quotas of the default client id of a user.
+    fn quotas(user: &str, quotas: &[(&str, &str)]) -> Change {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        Change::ClientQuotas {
+            entity: BTreeMap::from([
+                ("user".to_owned(), Some(user.to_owned())),
+                ("client-id".to_owned(), None),
+            ]),
+            quotas: quotas.iter().map(owned).collect(),
+        }
+    }
+
     #[test]
     fn a_snapshot_leads_to_the_same() {
         let (_, disk) = disk();
@@ -572,6 +599,11 @@ mod tests {
                 name: "slow".to_owned(),
                 configs: BTreeMap::from([("interval.ms".to_owned(), "1000".to_owned())]),
             },
+            quotas(
+                "alice",
+                &[("producer_byte_rate", "1024"), ("request_percentage", "0.1")],
+            ),
+            quotas("bob", &[("consumer_byte_rate", "9007199254740993")]),
             Change::Features {
                 levels: BTreeMap::from([("group.version".to_owned(), 0)]),
                 epoch: 1,
@@ -587,6 +619,11 @@ mod tests {
                 user: "bob".to_owned(),
                 mechanism: "SCRAM-SHA-512".to_owned(),
             },
+            acls(&["1", "2"]),
+            acls(&["3"]),
+            Change::AclsDeleted {
+                ids: vec!["2".to_owned(), "4".to_owned()],
+            },
         ])
         .unwrap();
         log.append(vec![Change::Partitions {
@@ -594,15 +631,20 @@ mod tests {
             count: 9,
         }])
         .unwrap();
-        log.append(vec![Change::GroupConfigs {
-            group: "others".to_owned(),
-            configs: BTreeMap::new(),
-        }])
+        log.append(vec![
+            Change::GroupConfigs {
+                group: "others".to_owned(),
+                configs: BTreeMap::new(),
+            },
+            quotas("bob", &[]),
+        ])
         .unwrap();
         let before = log.metadata().clone();
         assert_eq!(before.group_configs.keys().collect::<Vec<_>>(), ["readers"]);
+        assert_eq!(before.quotas.iter().count(), 1);
         assert_eq!(before.scram_users.keys().collect::<Vec<_>>(), ["alice"]);
         assert_eq!(before.scram_users["alice"].len(), 2);
+        assert_eq!(before.acls.keys().collect::<Vec<_>>(), ["1", "3"]);
         log.snapshot().unwrap();
         log.append(vec![topic("b", 1)]).unwrap();
         let log = open(disk).unwrap();

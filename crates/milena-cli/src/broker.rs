@@ -14,7 +14,7 @@ use milena_broker::{
     config::{ConfigMap, Origin},
 };
 
-use crate::{log_levels::LogControl, signals::Signals};
+use crate::{log_levels::LogControl, secret, signals::Signals};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -44,7 +44,8 @@ pub(crate) struct ServingArguments {
     /// Broker configs under Kafka's names, from a .properties or .toml file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One broker config under Kafka's name; may be repeated, overrides the file
+    /// One broker config under Kafka's name; may be repeated, overrides the file. Secrets only as references, such as
+    /// 'ssl.key.password=${env:NAME}'
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
 }
@@ -111,6 +112,7 @@ impl ServingArguments {
             let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
             settings.merge(ConfigMap::parse_file(&text, &file.display().to_string())?);
         }
+        secret::check_arguments(&self.settings, "--config")?;
         settings.merge(ConfigMap::parse_arguments(&self.settings, "-X")?);
         check_advertised(&settings)?;
         Ok(settings)

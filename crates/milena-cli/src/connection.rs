@@ -10,7 +10,7 @@ use milena_client::{
     producer::Producer,
 };
 
-use crate::{first_contact::wait_for_broker, log};
+use crate::{first_contact::wait_for_broker, log, secret};
 
 /// The environment variable with the bootstrap brokers.
 const VARIABLE: &str = "MILENA_BOOTSTRAP";
@@ -31,9 +31,10 @@ pub(crate) struct ConnectionArguments {
     #[arg(aliases = ["bootstrap-servers", "bootstrap", "brokers"])]
     bootstrap: Option<String>,
     /// Client configs under Kafka's names, from a .properties or .toml file
-    #[arg(long, alias = "command-config", value_name = "FILE")]
+    #[arg(short = 'F', long = "command-config", visible_alias = "config", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One client config under Kafka's name; may be repeated, overrides everything else
+    /// One client config under Kafka's name; may be repeated, overrides everything else. Secrets only as references,
+    /// such as 'sasl.password=${env:NAME}'
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
     /// Time limit for reaching a broker, as in 500ms, 30s or 2m [default: 5s]
@@ -97,12 +98,16 @@ impl ConnectionArguments {
                 map.set_from(key, value, Origin::Named(flag.into()));
             }
         }
+        secret::check_arguments(&self.settings, "--command-config")?;
         let origin = Origin::Named(Arc::from("-X"));
         for setting in &self.settings {
             let (key, value) = setting
                 .split_once('=')
                 .with_context(|| format!("-X {setting} is not KEY=VALUE"))?;
             map.set_from(key, value, origin.clone());
+        }
+        if let Some(password) = secret::prompt_for_sasl_password(|key| map.get(key))? {
+            map.set_from("sasl.password", password.expose(), Origin::Named("prompt".into()));
         }
         Ok(map)
     }

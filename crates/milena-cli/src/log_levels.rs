@@ -14,7 +14,8 @@ use tracing_subscriber::{
 
 /// The log targets that are listed as loggers. Kafka's tools change only listed loggers; other clients may name any
 /// target inside these.
-const TARGETS: [&str; 8] = [
+const TARGETS: [&str; 9] = [
+    "kafka::authorizer::logger",
     "milena_broker",
     "milena_broker::broker",
     "milena_broker::coordinators",

@@ -1,6 +1,7 @@
 //! The binary `milena`: parses arguments, runs a command, sets the exit code. Testable logic belongs to the other
 //! crates.
 
+mod acl;
 mod admin_arguments;
 mod broker;
 mod cluster;
@@ -18,12 +19,15 @@ mod output;
 mod perf;
 mod produce;
 mod protocol;
+mod quota;
 mod run;
+mod secret;
 mod signals;
 mod time;
 mod topic;
 mod txn;
 mod up;
+mod user;
 
 use std::process::ExitCode;
 
@@ -39,7 +43,7 @@ const TEMPLATE: &str = "\
 
 {subcommands}
 
-{options}";
+Options: -v and -q set the log level, --log-format json, -h help, -V version";
 
 #[derive(Parser)]
 #[command(
@@ -88,6 +92,15 @@ enum Command {
     /// List, describe and abort transactions
     #[command(subcommand)]
     Txn(txn::Command),
+    /// List, create and delete ACLs: who may do what
+    #[command(subcommand, alias = "acls")]
+    Acl(acl::Command),
+    /// List, create and delete users that log in with SCRAM
+    #[command(subcommand, alias = "users")]
+    User(user::Command),
+    /// List and alter quotas of users, client ids and addresses
+    #[command(subcommand, alias = "quotas")]
+    Quota(quota::Command),
     /// Measure throughput and latency of a cluster
     #[command(subcommand)]
     Perf(perf::Command),
@@ -126,6 +139,9 @@ impl Command {
             Self::Cluster(command) => cluster::run(command),
             Self::Config(command) => config::run(command),
             Self::Txn(command) => txn::run(command),
+            Self::Acl(command) => acl::run(command),
+            Self::User(command) => user::run(command),
+            Self::Quota(command) => quota::run(command),
             Self::Perf(command) => perf::run(command),
             Self::Doctor(arguments) => doctor::run(arguments),
             Self::Protocol(command) => protocol::run(command),

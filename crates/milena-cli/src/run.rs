@@ -6,11 +6,12 @@ use std::{io::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use milena_app::{App, AppFile, Replay, RunError, outside};
-use milena_client::config::{AdminConfig, Origin, ServerAddress, parse_time};
+use milena_client::config::{AdminConfig, Origin, ServerAddress, parse_time, read_file};
 
 use crate::{
     connection::{WAIT, default_bootstrap_servers},
     first_contact::wait_for_broker,
+    secret,
     signals::Signals,
 };
 use explain::explain;
@@ -49,7 +50,10 @@ pub(crate) struct Arguments {
         value_name = "HOST:PORT"
     )]
     bootstrap: Option<String>,
-    /// One client config under Kafka's name; may be repeated, overrides the file
+    /// Client configs under Kafka's names, from a .properties or .toml file; overrides the table [kafka]
+    #[arg(short = 'F', long, visible_alias = "config", value_name = "FILE")]
+    command_config: Option<PathBuf>,
+    /// One client config under Kafka's name; may be repeated, overrides the files. Secrets only as references
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     settings: Vec<String>,
     /// Time limit for reaching a broker at startup, as in 30s or 2m [default: 5s]
@@ -97,12 +101,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// The file, overridden by flags and the environment.
 fn declared(arguments: &Arguments) -> Result<AppFile> {
     let mut file = AppFile::read_runnable(&arguments.file)?;
+    if let Some(path) = &arguments.command_config {
+        for (key, value, origin) in read_file(path)?.settings() {
+            file.override_setting(key, value, origin);
+        }
+    }
     if let Some(address) = &arguments.bootstrap {
         file.override_setting(BOOTSTRAP, address, &Origin::Named("-b".into()));
     } else if file.setting(BOOTSTRAP).is_none() {
         let (servers, origin) = default_bootstrap_servers();
         file.override_setting(BOOTSTRAP, &servers, &origin);
     }
+    secret::check_arguments(&arguments.settings, "--command-config")?;
     for setting in &arguments.settings {
         let (key, value) = setting
             .split_once('=')

@@ -13,6 +13,7 @@
 )]
 
 pub mod admin;
+pub mod auth;
 pub mod config;
 pub mod consumer;
 mod coordinator;

@@ -35,6 +35,10 @@ pub enum FailureCause {
     ClosedInHandshake,
     /// The peer does not speak Kafka's protocol, or speaks it over TLS: `wrong_protocol`.
     WrongProtocol,
+    /// The broker refused the log-in, or one side refused the other's certificate: `authentication_failed`.
+    AuthenticationFailed,
+    /// There is no token to log in with: `no_token`.
+    NoToken,
     /// A connection was lost while a request was in flight: `disconnected`.
     Disconnected,
     /// A connected broker did not respond in time: `request_timed_out`.
@@ -53,6 +57,8 @@ impl FailureCause {
             Self::TimedOut => "timed_out",
             Self::ClosedInHandshake => "closed_in_handshake",
             Self::WrongProtocol => "wrong_protocol",
+            Self::AuthenticationFailed => "authentication_failed",
+            Self::NoToken => "no_token",
             Self::Disconnected => "disconnected",
             Self::RequestTimedOut => "request_timed_out",
             Self::Other => "other",
@@ -102,7 +108,7 @@ impl fmt::Display for UnavailableTopic {
     }
 }
 
-/// No bootstrap server responded in time.
+/// No bootstrap server responded in time, or all refused the log-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BootstrapError {
@@ -112,9 +118,21 @@ pub struct BootstrapError {
     pub brokers: Vec<UnreachableBroker>,
 }
 
+impl BootstrapError {
+    /// Whether every server refused the log-in or a certificate.
+    pub fn is_refused(&self) -> bool {
+        let is_refused = |broker: &UnreachableBroker| broker.cause == FailureCause::AuthenticationFailed;
+        !self.brokers.is_empty() && self.brokers.iter().all(is_refused)
+    }
+}
+
 impl fmt::Display for BootstrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no bootstrap server responded within {:?}", self.within)?;
+        if self.is_refused() {
+            f.write_str("no bootstrap server accepts the client")?;
+        } else {
+            write!(f, "no bootstrap server responded within {:?}", self.within)?;
+        }
         for (index, broker) in self.brokers.iter().enumerate() {
             let separator = if index == 0 { ": " } else { "; " };
             write!(f, "{separator}{broker}")?;
@@ -184,7 +202,8 @@ async fn responds(server: &Connection, deadline_ms: i64) -> bool {
         let options = SendOptions::timeout_ms(left_ms).version_min(VERSION_MIN);
         match server.call(request, options).await {
             Ok(_) | Err(CallError::UnsupportedVersion { .. }) => return true,
-            Err(CallError::Closed) => return false,
+            // A refused log-in is not repeated.
+            Err(CallError::Closed | CallError::Authentication(_)) => return false,
             Err(_) => {}
         }
     }

@@ -54,6 +54,10 @@ pub enum Support {
         reason: &'static str,
         also: &'static [&'static str],
     },
+    /// Known and of no use here. A value is accepted with a note, so that files for Java can be shared.
+    Ignored {
+        reason: &'static str,
+    },
 }
 
 /// The importance that Kafka's documentation gives a key.
@@ -266,6 +270,13 @@ impl Definition {
     #[must_use]
     pub const fn default_or(mut self, also: &'static [&'static str], reason: &'static str) -> Self {
         self.support = Support::DefaultOnly { reason, also };
+        self
+    }
+
+    /// Accepts any value with a note that it has no effect.
+    #[must_use]
+    pub const fn ignored(mut self, reason: &'static str) -> Self {
+        self.support = Support::Ignored { reason };
         self
     }
 

@@ -56,11 +56,13 @@ fn add_default_only(page: &mut String, schema: &Schema, heading: Option<&str>, t
     definitions.sort_by_key(|definition| definition.name);
     let shown = definitions.into_iter().filter(|definition| !definition.hidden);
     let rows = shown.filter_map(|definition| {
-        let Support::DefaultOnly { reason, .. } = definition.support else {
-            return None;
+        let reason = match definition.support {
+            Support::Honoured => return None,
+            Support::DefaultOnly { reason, .. } => reason.to_owned(),
+            Support::Ignored { reason } => format!("accepted without effect: {reason}"),
         };
         let (name, about) = (code(definition.name), definition.documentation.to_owned());
-        Some(vec![name, default(definition), about, reason.to_owned()])
+        Some(vec![name, default(definition), about, reason])
     });
     add_table(
         page,

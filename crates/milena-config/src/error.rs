@@ -50,6 +50,13 @@ pub enum ConfigError {
         origin: Origin,
         why: &'static str,
     },
+    /// The value is well-formed, but what it refers to cannot be used. The text has no secret.
+    #[error("{key}{} cannot be used: {problem}", origin.suffix())]
+    Unusable {
+        key: String,
+        origin: Origin,
+        problem: String,
+    },
     #[error("{key} is missing; set it {hint}")]
     Missing { key: &'static str, hint: &'static str },
     #[error("{origin}: {problem}")]
@@ -72,7 +79,7 @@ pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
     /// Returns the errors as an error, unless there are none.
-    pub(crate) fn check(errors: Vec<ConfigError>) -> Result<(), Self> {
+    pub fn check(errors: Vec<ConfigError>) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self(errors)) }
     }
 

@@ -1,6 +1,6 @@
 //! Raw settings with their origins.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{ConfigError, ConfigErrors, Origin, Setting, Source, is_secret, properties, secrets::shown, toml_text};
 
@@ -15,11 +15,13 @@ use crate::{ConfigError, ConfigErrors, Origin, Setting, Source, is_secret, prope
 /// assert_eq!(map.get("max.poll.records"), Some("250"));
 /// # Ok::<(), milena_config::ConfigErrors>(())
 /// ```
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct ConfigMap {
     entries: BTreeMap<String, Entry>,
     /// Sequence number of the latest entry.
     sequence: u64,
+    /// Values from code that no text can express.
+    objects: BTreeMap<&'static str, Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -28,6 +30,18 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
     /// Tells which of two names of a key was set later.
     pub(crate) sequence: u64,
+    /// The text for messages, if the value must not be shown.
+    pub(crate) shown: Option<String>,
+}
+
+impl Entry {
+    /// The value as messages may show it.
+    pub(crate) fn shown(&self, is_secret: bool) -> String {
+        match &self.shown {
+            Some(text) => text.clone(),
+            None => shown(&self.value, is_secret),
+        }
+    }
 }
 
 impl ConfigMap {
@@ -95,9 +109,29 @@ impl ConfigMap {
             value: value.to_string(),
             origin,
             sequence: self.sequence,
+            shown: None,
         };
         self.entries.insert(key.into(), entry);
         self
+    }
+
+    /// Replaces a value by what it refers to. Messages keep showing the reference.
+    pub fn substitute(&mut self, key: &str, value: String) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            let reference = std::mem::replace(&mut entry.value, value);
+            entry.shown.get_or_insert(reference);
+        }
+    }
+
+    /// Sets a value that no text can express, such as a callback. The crate that reads it defines its name and type.
+    pub fn set_object(&mut self, name: &'static str, object: Arc<dyn Any + Send + Sync>) -> &mut Self {
+        self.objects.insert(name, object);
+        self
+    }
+
+    /// The object of this name, if it has this type.
+    pub fn object<T: Any + Send + Sync>(&self, name: &str) -> Option<Arc<T>> {
+        Arc::clone(self.objects.get(name)?).downcast().ok()
     }
 
     /// Adds settings that win over the present ones.
@@ -105,8 +139,11 @@ impl ConfigMap {
         let mut entries: Vec<_> = stronger.entries.into_iter().collect();
         entries.sort_by_key(|(_, entry)| entry.sequence);
         for (key, entry) in entries {
-            self.set_from(key, entry.value, entry.origin);
+            self.sequence += 1;
+            let sequence = self.sequence;
+            self.entries.insert(key, Entry { sequence, ..entry });
         }
+        self.objects.extend(stronger.objects);
         self
     }
 
@@ -213,10 +250,25 @@ impl<K: Into<String>, V: fmt::Display> From<BTreeMap<K, V>> for ConfigMap {
     }
 }
 
+/// Objects are equal if they are the same one.
+impl PartialEq for ConfigMap {
+    fn eq(&self, other: &Self) -> bool {
+        let addresses = |map: &Self| -> Vec<(&'static str, usize)> {
+            let objects = map.objects.iter();
+            objects
+                .map(|(name, object)| (*name, Arc::as_ptr(object).addr()))
+                .collect()
+        };
+        self.entries == other.entries && self.sequence == other.sequence && addresses(self) == addresses(other)
+    }
+}
+
+impl Eq for ConfigMap {}
+
 /// Without secrets: maps end up in logs.
 impl fmt::Debug for ConfigMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.iter().map(|(key, value)| (key, shown(value, is_secret(key))));
+        let entries = self.entries().map(|(key, entry)| (key, entry.shown(is_secret(key))));
         f.debug_map().entries(entries).finish()
     }
 }

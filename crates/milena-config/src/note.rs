@@ -22,6 +22,12 @@ pub enum Note {
     },
     /// A list has an element twice; it counts once.
     Repeated { key: String, origin: Origin },
+    /// The key is accepted, but changes nothing.
+    NoEffect {
+        key: String,
+        origin: Origin,
+        why: &'static str,
+    },
 }
 
 impl fmt::Display for Note {
@@ -39,6 +45,7 @@ impl fmt::Display for Note {
             Self::Repeated { key, origin } => {
                 write!(f, "{key}{} has duplicate elements; each counts once", origin.suffix())
             }
+            Self::NoEffect { key, origin, why } => write!(f, "{key}{} has no effect: {why}", origin.suffix()),
         }
     }
 }

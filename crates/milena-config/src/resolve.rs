@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     ConfigError, ConfigErrors, ConfigMap, ConfigType, ConfigValue, Definition, FromConfigValue, Note, Origin, Schema,
-    Setting, Source, Unit, ValueError, map::Entry, secrets::shown, trim, value::has_duplicates,
+    Setting, Source, Support, Unit, ValueError, map::Entry, trim, value::has_duplicates,
 };
 
 /// The values of all keys of a [`Schema`], and the errors so far.
@@ -131,6 +131,10 @@ impl Resolver {
         }
     }
 
+    pub fn push_note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
     pub fn push_error(&mut self, error: ConfigError) {
         self.errors.push(error);
     }
@@ -174,12 +178,12 @@ impl Resolver {
         let definition = latest.definition;
         match latest.value() {
             // A key that takes only its default has no effect.
-            Ok(_) if !definition.is_honoured() => {}
+            Ok(_) if !definition.is_honoured() => self.notes.extend(latest.ignored()),
             Ok(value) => {
                 self.notes.extend(latest.note());
                 let setting = Setting {
                     key: definition.name.to_owned(),
-                    value: latest.text().unwrap_or_default(),
+                    value: latest.shown_in_unit(),
                     source: Source::Given(latest.entry.origin.clone()),
                 };
                 self.values.insert(definition.name, Resolved { value, setting });
@@ -247,6 +251,14 @@ impl Candidate<'_> {
         }
     }
 
+    fn ignored(&self) -> Option<Note> {
+        let (key, origin) = (self.name.to_owned(), self.origin());
+        match self.definition.support {
+            Support::Ignored { reason: why } => Some(Note::NoEffect { key, origin, why }),
+            _ => None,
+        }
+    }
+
     fn note(&self) -> Option<Note> {
         let Self { definition, entry, .. } = self;
         let (key, origin) = (self.name.to_owned(), self.origin());
@@ -285,7 +297,18 @@ impl Candidate<'_> {
     }
 
     fn shown(&self) -> String {
-        shown(&self.entry.value, self.definition.is_sensitive())
+        self.entry.shown(self.definition.is_sensitive())
+    }
+
+    /// The value in the unit of the key, as messages may show it.
+    fn shown_in_unit(&self) -> String {
+        let is_shown = self.entry.shown.is_none() && !self.definition.is_sensitive();
+        // An empty value stays recognizable as one.
+        if is_shown || self.entry.value.is_empty() {
+            self.text().unwrap_or_default()
+        } else {
+            self.shown()
+        }
     }
 
     fn origin(&self) -> Origin {

@@ -33,7 +33,7 @@ impl ConfigValue {
         let allowed = value.as_ref().is_none_or(|value| definition.allowed.accepts(value));
         match (value, definition.support) {
             (Some(value), Support::DefaultOnly { also, .. }) if is_harmless(&value, definition, also) => Ok(value),
-            (Some(value), Support::Honoured) if allowed => Ok(value),
+            (Some(value), Support::Honoured | Support::Ignored { .. }) if allowed => Ok(value),
             (_, Support::DefaultOnly { reason, .. }) if allowed => Err(ValueError::Unsupported { why: reason }),
             (Some(_), _) => Err(invalid(definition.allowed)),
             (None, _) => Err(invalid(definition.config_type)),

@@ -22,6 +22,7 @@
 
 pub mod app;
 pub mod assign;
+pub mod authorizer;
 pub mod backoff;
 mod effects;
 pub mod fetch;
@@ -29,9 +30,11 @@ pub mod group;
 pub mod member;
 mod partition;
 pub mod produce;
+pub mod quota;
 mod random;
 pub mod sasl;
 mod timers;
+pub mod token_refresh;
 mod topics;
 pub mod transaction;
 

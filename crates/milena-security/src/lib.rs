@@ -21,6 +21,8 @@ pub mod jwt;
 pub mod principal;
 pub mod reference;
 mod secret;
+mod store;
 pub mod tls;
+mod x509;
 
 pub use secret::Secret;

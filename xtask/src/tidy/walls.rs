@@ -85,6 +85,7 @@ const CRATES: &[CrateRules] = &[
             "ring",
             "rustls",
             "rustls-native-certs",
+            "serde",
             "serde_json",
             "subtle",
             "thiserror",
@@ -131,8 +132,22 @@ const CRATES: &[CrateRules] = &[
         reads_untrusted: false,
     },
     CrateRules {
+        name: "milena-http",
+        crates: &[],
+        outside: &["base64", "thiserror", "tokio", "tokio-rustls", "tracing"],
+        never: &[NO_FILES],
+        seam: "",
+        reads_untrusted: true,
+    },
+    CrateRules {
         name: "milena-client",
-        crates: &["milena-config", "milena-invariant", "milena-machines", "milena-wire"],
+        crates: &[
+            "milena-config",
+            "milena-http",
+            "milena-invariant",
+            "milena-machines",
+            "milena-wire",
+        ],
         outside: &[
             "bytes",
             "bytestring",
@@ -154,7 +169,7 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-app",
-        crates: &["milena-client", "milena-invariant", "milena-machines"],
+        crates: &["milena-client", "milena-http", "milena-invariant", "milena-machines"],
         outside: &[
             "base64",
             "bytes",
@@ -186,9 +201,11 @@ const CRATES: &[CrateRules] = &[
         name: "milena-broker",
         crates: &[
             "milena-config",
+            "milena-http",
             "milena-invariant",
             "milena-log",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &[
@@ -224,7 +241,13 @@ const CRATES: &[CrateRules] = &[
     },
     CrateRules {
         name: "milena-cli",
-        crates: &["milena-app", "milena-broker", "milena-client", "milena-wire"],
+        crates: &[
+            "milena-app",
+            "milena-broker",
+            "milena-client",
+            "milena-security",
+            "milena-wire",
+        ],
         outside: &[
             "anyhow",
             "bytes",

@@ -12,7 +12,7 @@ use milena_client::producer::{Delivery, Producer, RecordMetadata, SendError};
 use milena_machines::app::{Publish, RecordId};
 
 use super::{
-    Engine, PendingOutput,
+    PendingOutput,
     publisher::{PublishOrder, try_enqueue},
     refusals::Isolation,
 };
@@ -25,6 +25,12 @@ const OPEN_BATCHES: usize = 16;
 pub(super) struct Slow {
     pub(super) order: PublishOrder,
     pub(super) begun: Vec<Delivery>,
+}
+
+impl Slow {
+    pub(super) fn new(order: PublishOrder) -> Self {
+        Self { order, begun: vec![] }
+    }
 }
 
 #[derive(Default)]
@@ -55,29 +61,24 @@ impl Emitter {
         self.batches.is_empty()
     }
 
-    /// Hands the outputs of an order to the producer, if it takes them at once.
-    pub(super) fn begin(&mut self, engine: &Engine, producer: &Producer, order: PublishOrder) -> Option<Slow> {
-        let slow = |order, begun| Some(Slow { order, begun });
+    /// Hands the outputs of an order to the producer, if it takes them at once. The caller keeps the transaction open.
+    pub(super) fn begin(&mut self, producer: &Producer, order: PublishOrder) -> Option<Slow> {
         let Some(PendingOutput::Emission(emission)) = &order.pending else {
-            return slow(order, vec![]);
+            return Some(Slow::new(order));
         };
         let is_plain = order.what == Publish::Output && order.isolation == Isolation::None;
         if !is_plain || emission.is_shared || emission.written.initialized() {
-            return slow(order, vec![]);
+            return Some(Slow::new(order));
         }
-        let Some(writing) = engine.try_begin_writing(order.record) else {
-            return slow(order, vec![]);
-        };
         let trace = TraceContext::read(order.source.headers());
         let mut begun = Vec::with_capacity(emission.records.len());
         for record in &emission.records {
             match try_enqueue(producer, record, trace.as_ref()) {
                 Ok(delivery) => begun.push(delivery),
                 // It must wait, or was refused: the slow way tries again and handles that.
-                Err(_) => return slow(order, begun),
+                Err(_) => return Some(Slow { order, begun }),
             }
         }
-        drop(writing);
         self.taken.push(order.record);
         let pending = PendingOrder {
             order,

@@ -108,10 +108,13 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                         break;
                     }
                     Poll::Ready(_) => {
-                        for order in taken.drain(..) {
-                            let Some(slow) = emitter.begin(engine, producer, order) else {
-                                continue;
+                        let writing = engine.try_begin_writing(taken.iter().map(|order| order.record));
+                        for (index, order) in taken.drain(..).enumerate() {
+                            let slow = match writing.allows(index) {
+                                true => emitter.begin(producer, order),
+                                false => Some(Slow::new(order)),
                             };
+                            let Some(slow) = slow else { continue };
                             let record = slow.order.record;
                             let started = pool.start(record, publish(engine, producer, slow));
                             if let FirstPoll::Ready(record, result) = started {

@@ -158,6 +158,29 @@ impl Drop for Writer<'_> {
     }
 }
 
+/// Whether the outputs of several records may be written now. While this lives, their transaction stays open.
+pub(super) enum Writing<'a> {
+    /// No transaction is needed.
+    Free,
+    Open {
+        _writer: Writer<'a>,
+        /// Whether each record is still pending; the output of a cancelled one is not written.
+        pending: Vec<bool>,
+    },
+    Closed,
+}
+
+impl Writing<'_> {
+    /// Whether the output of the record at `index` may be written.
+    pub(super) fn allows(&self, index: usize) -> bool {
+        match self {
+            Self::Free => true,
+            Self::Open { pending, .. } => pending.get(index).copied().unwrap_or(false),
+            Self::Closed => false,
+        }
+    }
+}
+
 impl Engine {
     /// Waits until the window of a transaction with finished records is over, then for its barrier. `None` if the
     /// transaction must be aborted.
@@ -221,14 +244,25 @@ impl Engine {
         }
     }
 
-    /// As [`begin_writing`](Self::begin_writing), if that is possible without waiting.
-    pub(super) fn try_begin_writing(&self, record: RecordId) -> Option<Option<Writer<'_>>> {
+    /// As [`begin_writing`](Self::begin_writing) for several records, if that is possible without waiting.
+    ///
+    /// It locks the state once, because a lock for each output would be a good part of the output's cost.
+    pub(super) fn try_begin_writing(&self, records: impl Iterator<Item = RecordId>) -> Writing<'_> {
         if !self.is_transactional() {
-            return Some(None);
+            return Writing::Free;
         }
         let writer = Writer::new(&self.transaction);
-        let is_open = *self.transaction.open.borrow();
-        (is_open && self.is_pending(record)).then_some(Some(writer))
+        if !*self.transaction.open.borrow() {
+            return Writing::Closed;
+        }
+        let state = self.state();
+        let pending = records
+            .map(|record| state.scheduler.payload(record).is_some())
+            .collect();
+        Writing::Open {
+            _writer: writer,
+            pending,
+        }
     }
 
     fn by_group(

@@ -3,59 +3,58 @@
 use std::{
     borrow::Cow,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use milena_http::{Client, ClientOptions, HttpError, Request, Response, Scheme, Url};
 
 use super::{
-    connection::{Connection, TIMEOUT, Way, explain},
     duration_text,
-    message::{OutcomeMessage, Request},
+    message::{OutcomeMessage, Request as RecordMessage},
+    tls,
 };
 use crate::handler::{Cx, Done, Fault};
 
+/// Timeout of connecting, including the TLS handshake.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bound of idle connections; excess ones are closed.
 const IDLE_MAX: usize = 64;
 /// Bound of a response's size.
 const RESPONSE_BYTES_MAX: usize = 16 << 20;
-const HEAD_BYTES_MAX: u64 = 64 << 10;
+/// Longest part of a refusal's body that a failure shows.
+const REFUSAL_CHARS_MAX: usize = 1024;
 
 /// Reason why a service did not handle a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpHandlerError {
-    #[error("{address:?} is not an address such as http://127.0.0.1:8080/orders or https://orders.example")]
-    Address { address: String },
-    #[error("{address:?} is https, but this build has no TLS; build it with the feature tls")]
-    NoTls { address: String },
+    #[error("{}{}", .0, advice(.0))]
+    Http(#[from] HttpError),
     #[error("http_ca is {path}, but {address:?} is not https; remove http_ca")]
     NotTls { address: String, path: PathBuf },
     #[error("reading CA certificates from {path} failed: {problem}")]
     Authority { path: PathBuf, problem: String },
     #[error("no trusted CA certificates found; install ca-certificates, or set http_ca")]
     NoAuthorities,
-    #[error("TLS with {host} fails: {problem}")]
-    Tls { host: String, problem: String },
-    #[error("{host} cannot be reached: {error}")]
-    Unreachable { host: String, error: std::io::Error },
-    #[error("the connection to {host} was lost before the response: {error}")]
-    Io { host: String, error: std::io::Error },
     #[error("{host} timed out after {limit} ({setting})")]
     TimedOut {
         host: String,
         limit: String,
         setting: String,
     },
-    #[error("{host} does not speak HTTP/1.1: {line:?}")]
-    NoHttp { host: String, line: String },
     #[error("{host} responded with {status}: {text}")]
     Status { host: String, status: u16, text: String },
-    #[error("the response of {host} is larger than {limit} bytes")]
-    TooLarge { host: String, limit: usize },
     #[error("the response of {host} is not a valid outcome: {error}")]
     NoOutcome { host: String, error: serde_json::Error },
+}
+
+/// The setting that may help.
+fn advice(error: &HttpError) -> &'static str {
+    match error {
+        HttpError::Tls { is_untrusted: true, .. } => "; set http_ca to a file with the certificate of its CA",
+        _ => "",
+    }
 }
 
 impl HttpHandlerError {
@@ -63,25 +62,21 @@ impl HttpHandlerError {
     fn class(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Status { status, .. } => return format!("http.{status}").into(),
-            Self::Unreachable { .. } => "http.unreachable",
-            Self::Tls { .. } => "http.tls",
-            Self::Io { .. } => "http.disconnected",
-            Self::TimedOut { .. } => "http.timeout",
-            Self::NoHttp { .. } => "http.protocol",
-            Self::TooLarge { .. } => "http.too_large",
+            Self::Http(HttpError::Unreachable { .. }) => "http.unreachable",
+            Self::Http(HttpError::Tls { .. }) => "http.tls",
+            Self::Http(HttpError::Disconnected { .. }) => "http.disconnected",
+            Self::Http(HttpError::TimedOut { .. }) | Self::TimedOut { .. } => "http.timeout",
+            Self::Http(HttpError::NotHttp { .. }) => "http.protocol",
+            Self::Http(HttpError::TooLarge { .. }) => "http.too_large",
             Self::NoOutcome { .. } => "http.invalid_reply",
-            Self::Address { .. }
-            | Self::NoTls { .. }
-            | Self::NotTls { .. }
-            | Self::Authority { .. }
-            | Self::NoAuthorities => "http.configuration",
+            Self::Http(_) | Self::NotTls { .. } | Self::Authority { .. } | Self::NoAuthorities => "http.configuration",
         })
     }
 
     /// Returns whether the service is down, so that the record is not at fault.
     fn is_down(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Tls { .. } => true,
+            Self::Http(HttpError::Unreachable { .. } | HttpError::Tls { .. }) => true,
             Self::Status { status, .. } => matches!(status, 502..=504),
             _ => false,
         }
@@ -93,14 +88,11 @@ impl HttpHandlerError {
 /// [breaker](Self::breaker), 502, 503, 504 and a service that cannot be reached are not failures of the record.
 #[derive(Debug)]
 pub struct HttpHandler {
-    host: String,
-    path: String,
-    way: Way,
+    client: Client,
     timeout: Option<Duration>,
     /// Path of the handler in its file, for messages.
     place: String,
     breaker: Option<String>,
-    idle: Mutex<Vec<Connection>>,
 }
 
 impl HttpHandler {
@@ -111,39 +103,36 @@ impl HttpHandler {
 
     /// A service with additional CA certificates from a PEM file.
     pub fn with_authority(address: &str, authority: Option<&Path>) -> Result<Self, HttpHandlerError> {
-        let owned = || address.to_owned();
-        let plain = address.strip_prefix("http://").map(|rest| (rest, 80));
-        let secured = || address.strip_prefix("https://").map(|rest| (rest, 443));
-        let found = plain.or_else(secured);
-        let (rest, port) = found.ok_or_else(|| HttpHandlerError::Address { address: owned() })?;
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if host.is_empty() || host.contains('@') || rest.contains(char::is_whitespace) {
-            return Err(HttpHandlerError::Address { address: owned() });
-        }
-        let named = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
-        let name = named.map_or(host, |(name, _)| name);
-        let way = match (plain.is_some(), authority) {
-            (true, None) => Way::Plain,
-            (true, Some(path)) => {
-                let path = path.to_owned();
-                return Err(HttpHandlerError::NotTls { address: owned(), path });
+        let url = Url::parse(address).map_err(HttpError::from)?;
+        let options = ClientOptions {
+            connect_timeout: CONNECT_TIMEOUT,
+            response_timeout: None,
+            response_bytes_max: RESPONSE_BYTES_MAX,
+            idle_max: IDLE_MAX,
+        };
+        let client = match (url.scheme(), authority) {
+            (Scheme::Http, None) => Client::plain(url, options)?,
+            (Scheme::Http, Some(path)) => {
+                return Err(HttpHandlerError::NotTls {
+                    address: address.to_owned(),
+                    path: path.to_owned(),
+                });
             }
-            (false, authority) => Way::secured(address, name.trim_matches(['[', ']']), authority)?,
+            (Scheme::Https, authority) => Client::secured(url, options, &tls::config(authority)?)?,
         };
         Ok(Self {
-            host: named.map_or_else(|| format!("{host}:{port}"), |_| host.to_owned()),
-            path: format!("/{path}"),
-            way,
+            client,
             timeout: None,
             place: "handler".to_owned(),
             breaker: None,
-            idle: Mutex::default(),
         })
     }
 
     /// Timeout of a response. `place` names the handler in messages, such as `handlers[0]`.
     #[must_use]
     pub fn timeout(mut self, limit: Option<Duration>, place: impl Into<String>) -> Self {
+        self.client
+            .set_timeouts(limit.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT)), limit);
         (self.timeout, self.place) = (limit, place.into());
         self
     }
@@ -157,54 +146,45 @@ impl HttpHandler {
 
     /// Sends a record and waits for the response.
     pub async fn handle(self: Arc<Self>, cx: Cx) -> Result<Done, Fault> {
-        let body = serde_json::to_vec(&Request::new(0, &cx)).map_err(Fault::poison)?;
-        let (status, text) = self.post(&body).await.map_err(|error| self.fault(error))?;
-        if !(200..300).contains(&status) {
-            return Err(self.fault(self.refused(status, text)));
+        let body = serde_json::to_vec(&RecordMessage::new(0, &cx)).map_err(Fault::poison)?;
+        let request = Request::post("application/json", body);
+        let response = self.client.send(&request).await.map_err(|error| self.failed(error))?;
+        if !response.is_success() {
+            return Err(self.fault(self.refused(&response)));
         }
-        if text.trim_ascii().is_empty() {
+        if response.body.trim_ascii().is_empty() {
             return Ok(Done::Ok);
         }
-        let response: Result<OutcomeMessage, _> = serde_json::from_slice(&text);
-        let response = response.map_err(|error| {
-            let host = self.host.clone();
-            self.fault(HttpHandlerError::NoOutcome { host, error })
+        let outcome: Result<OutcomeMessage, _> = serde_json::from_slice(&response.body);
+        let outcome = outcome.map_err(|error| {
+            self.fault(HttpHandlerError::NoOutcome {
+                host: self.host(),
+                error,
+            })
         })?;
-        response.outcome()
+        outcome.outcome()
     }
 
-    async fn post(&self, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
-        if let Some(idle) = self.idle() {
-            match self.exchange_in_time(idle, body).await {
-                // The service may have closed an idle connection; a new one is worth a try.
-                Err(HttpHandlerError::Io { .. }) => {}
-                exchanged => return exchanged,
-            }
-        }
-        let connection = self.connect().await?;
-        self.exchange_in_time(connection, body).await
+    fn host(&self) -> String {
+        self.client.url().authority().to_owned()
     }
 
-    async fn exchange_in_time(&self, connection: Connection, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
-        let exchange = self.exchange(connection, body);
-        let Some(limit) = self.timeout else {
-            return exchange.await;
-        };
-        let in_time = tokio::time::timeout(limit, exchange).await;
-        in_time.unwrap_or_else(|_| {
-            Err(HttpHandlerError::TimedOut {
-                host: self.host.clone(),
+    fn failed(&self, error: HttpError) -> Fault {
+        self.fault(match (error, self.timeout) {
+            (HttpError::TimedOut { host, .. }, Some(limit)) => HttpHandlerError::TimedOut {
+                host,
                 limit: duration_text(limit),
                 setting: format!("{}.timeout", self.place),
-            })
+            },
+            (error, _) => error.into(),
         })
     }
 
-    fn refused(&self, status: u16, text: Vec<u8>) -> HttpHandlerError {
+    fn refused(&self, response: &Response) -> HttpHandlerError {
         HttpHandlerError::Status {
-            host: self.host.clone(),
-            status,
-            text: String::from_utf8_lossy(&text).chars().take(1024).collect(),
+            host: self.host(),
+            status: response.status,
+            text: response.text(REFUSAL_CHARS_MAX),
         }
     }
 
@@ -220,196 +200,5 @@ impl HttpHandler {
             _ => Fault::retry(error),
         };
         fault.with_class(class)
-    }
-
-    fn idle(&self) -> Option<Connection> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    async fn connect(&self) -> Result<Connection, HttpHandlerError> {
-        let limit = self.timeout.map_or(TIMEOUT, |limit| limit.min(TIMEOUT));
-        let connected = self.way.connect(&self.host, limit).await;
-        connected.map_err(|error| match explain(&error) {
-            Some(problem) => HttpHandlerError::Tls {
-                host: self.host.clone(),
-                problem,
-            },
-            None => HttpHandlerError::Unreachable {
-                host: self.host.clone(),
-                error,
-            },
-        })
-    }
-
-    fn io(&self, error: std::io::Error) -> HttpHandlerError {
-        HttpHandlerError::Io {
-            host: self.host.clone(),
-            error,
-        }
-    }
-
-    async fn exchange(&self, mut connection: Connection, body: &[u8]) -> Result<(u16, Vec<u8>), HttpHandlerError> {
-        let head = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            self.path,
-            self.host,
-            body.len()
-        );
-        let mut request = head.into_bytes();
-        request.extend_from_slice(body);
-        connection.write_all(&request).await.map_err(|error| self.io(error))?;
-        connection.flush().await.map_err(|error| self.io(error))?;
-        let head = self.head(&mut connection).await?;
-        let mut text = vec![];
-        match head.length {
-            Length::Known(length) => {
-                self.check(length)?;
-                text.resize(length, 0);
-                connection.read_exact(&mut text).await.map_err(|error| self.io(error))?;
-            }
-            Length::Chunked => self.chunks(&mut connection, &mut text).await?,
-            Length::UntilClosed => {
-                let mut rest = connection.take(RESPONSE_BYTES_MAX as u64 + 1);
-                rest.read_to_end(&mut text).await.map_err(|error| self.io(error))?;
-                self.check(text.len())?;
-                return Ok((head.status, text));
-            }
-        }
-        if head.keeps_open {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < IDLE_MAX {
-                idle.push(connection);
-            }
-        }
-        Ok((head.status, text))
-    }
-
-    /// A truncated response is an error; its rest would be read as the next response.
-    fn check(&self, length: usize) -> Result<(), HttpHandlerError> {
-        if length <= RESPONSE_BYTES_MAX {
-            return Ok(());
-        }
-        Err(HttpHandlerError::TooLarge {
-            host: self.host.clone(),
-            limit: RESPONSE_BYTES_MAX,
-        })
-    }
-
-    async fn line(&self, connection: &mut Connection) -> Result<String, HttpHandlerError> {
-        let mut line = String::new();
-        let read = connection.take(HEAD_BYTES_MAX).read_line(&mut line).await;
-        match read {
-            Ok(0) => Err(self.io(std::io::ErrorKind::UnexpectedEof.into())),
-            Ok(_) => Ok(line.trim_end().to_owned()),
-            Err(error) => Err(self.io(error)),
-        }
-    }
-
-    async fn head(&self, connection: &mut Connection) -> Result<Head, HttpHandlerError> {
-        let first = self.line(connection).await?;
-        let status = first
-            .strip_prefix("HTTP/1.")
-            .and_then(|rest| rest.split(' ').nth(1))
-            .and_then(|status| status.parse().ok());
-        let Some(status) = status else {
-            let (host, line) = (self.host.clone(), first);
-            return Err(HttpHandlerError::NoHttp { host, line });
-        };
-        let has_body = status != 204 && status != 304;
-        let mut head = Head {
-            status,
-            length: if has_body {
-                Length::UntilClosed
-            } else {
-                Length::Known(0)
-            },
-            keeps_open: first.starts_with("HTTP/1.1"),
-        };
-        loop {
-            let line = self.line(connection).await?;
-            let Some((name, value)) = line.split_once(':') else {
-                return Ok(head);
-            };
-            let value = value.trim();
-            if name.eq_ignore_ascii_case("content-length") && has_body {
-                head.length = value.parse().map_or(Length::UntilClosed, Length::Known);
-            } else if name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case("chunked") {
-                head.length = Length::Chunked;
-            } else if name.eq_ignore_ascii_case("connection") {
-                head.keeps_open = !value.eq_ignore_ascii_case("close");
-            }
-        }
-    }
-
-    async fn chunks(&self, connection: &mut Connection, text: &mut Vec<u8>) -> Result<(), HttpHandlerError> {
-        loop {
-            let line = self.line(connection).await?;
-            let size = line.split(';').next().unwrap_or_default();
-            let Ok(size) = usize::from_str_radix(size.trim(), 16) else {
-                let host = self.host.clone();
-                return Err(HttpHandlerError::NoHttp { host, line });
-            };
-            self.check(text.len().saturating_add(size))?;
-            if size == 0 {
-                // Trailers end with an empty line.
-                while !self.line(connection).await?.is_empty() {}
-                return Ok(());
-            }
-            let begin = text.len();
-            text.resize(begin + size, 0);
-            let chunk = text.get_mut(begin..).unwrap_or_default();
-            connection.read_exact(chunk).await.map_err(|error| self.io(error))?;
-            self.line(connection).await?;
-        }
-    }
-}
-
-struct Head {
-    status: u16,
-    length: Length,
-    keeps_open: bool,
-}
-
-enum Length {
-    Known(usize),
-    Chunked,
-    UntilClosed,
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_response_that_is_too_large_is_refused() {
-        for head in [
-            "Content-Length: 16777217\r\n\r\n",
-            "Transfer-Encoding: chunked\r\n\r\n1000001\r\n",
-        ] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let handler = HttpHandler::new(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
-            let service = async {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let response = format!("HTTP/1.1 200 OK\r\n{head}");
-                stream.write_all(response.as_bytes()).await.unwrap();
-                stream
-            };
-            let ask = async { handler.exchange(handler.connect().await?, b"{}").await };
-            let (response, _stream) = tokio::join!(ask, service);
-            assert!(
-                matches!(response, Err(HttpHandlerError::TooLarge { .. })),
-                "{response:?}"
-            );
-            assert!(handler.idle().is_none(), "the rest of it may still come");
-        }
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[test]
-    fn a_build_without_tls_says_so() {
-        let refused = HttpHandler::new("https://orders.example/");
-        assert!(matches!(refused, Err(HttpHandlerError::NoTls { .. })), "{refused:?}");
     }
 }

@@ -20,13 +20,11 @@
 //! A program that does not start and a service that cannot be reached are not failures of records: each handler has a
 //! breaker of its own, which pauses its partitions meanwhile.
 
-mod connection;
 mod http;
 mod message;
 mod process;
 mod program;
 mod programs;
-#[cfg(feature = "tls")]
 mod tls;
 
 use std::{sync::Arc, time::Duration};

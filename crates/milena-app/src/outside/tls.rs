@@ -1,58 +1,25 @@
 //! TLS to services, with rustls and ring.
 
-use std::{fmt, io, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
-use tokio::net::TcpStream;
-use tokio_rustls::{
-    TlsConnector,
-    client::TlsStream,
-    rustls::{
-        CertificateError, ClientConfig, Error, RootCertStore,
-        crypto::ring,
-        pki_types::{CertificateDer, ServerName, pem::PemObject},
-    },
+use tokio_rustls::rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject},
 };
 
 use super::HttpHandlerError;
 
-/// TLS configuration of a service.
-pub(super) struct Tls {
-    connector: TlsConnector,
-    name: ServerName<'static>,
-}
-
-impl Tls {
-    /// `name` is the name that the certificate must match.
-    pub(super) fn new(address: &str, name: &str, authority: Option<&Path>) -> Result<Self, HttpHandlerError> {
-        let server = ServerName::try_from(name.to_owned());
-        let server = server.map_err(|_| HttpHandlerError::Address {
-            address: address.to_owned(),
-        })?;
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| HttpHandlerError::Tls {
-            host: name.to_owned(),
-            problem: error.to_string(),
-        })?;
-        let mut config = builder
-            .with_root_certificates(authorities(authority)?)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self {
-            connector: TlsConnector::from(Arc::new(config)),
-            name: server,
-        })
-    }
-
-    pub(super) async fn connect(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        self.connector.connect(self.name.clone(), stream).await
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
-    }
+/// The configuration of a client that trusts the CAs of the system, and those in a file.
+pub(super) fn config(authority: Option<&Path>) -> Result<Arc<ClientConfig>, HttpHandlerError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| HttpHandlerError::Authority {
+        path: authority.unwrap_or(Path::new("")).to_owned(),
+        problem: error.to_string(),
+    })?;
+    let roots = authorities(authority)?;
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
 /// CA certificates of the system and of a file.
@@ -82,17 +49,4 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, HttpHandlerError> {
         return Err(HttpHandlerError::NoAuthorities);
     }
     Ok(all)
-}
-
-/// Explains a TLS error, with a remedy.
-pub(super) fn explain(error: &io::Error) -> Option<String> {
-    let error = error.get_ref()?.downcast_ref::<Error>()?;
-    let advice = match error {
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "; set http_ca to a file with the certificate of its CA"
-        }
-        Error::InvalidMessage(_) => "; the port may serve HTTP without TLS",
-        _ => "",
-    };
-    Some(format!("{error}{advice}"))
 }

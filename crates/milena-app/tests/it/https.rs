@@ -12,6 +12,7 @@ use milena_app::{
     AppFile, failure,
     outside::{self, HttpHandler, HttpHandlerError},
 };
+use milena_http::HttpError;
 use milena_test::TestBroker;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tokio::{
@@ -176,5 +177,5 @@ fn errors_of_ca_certificates_are_reported_at_once() {
     }
     assert!(HttpHandler::with_authority("https://[::1]:8443/x", Some(&ours.file)).is_ok());
     let odd = HttpHandler::with_authority("https://no name/", Some(&ours.file));
-    assert!(matches!(odd, Err(HttpHandlerError::Address { .. })));
+    assert!(matches!(odd, Err(HttpHandlerError::Http(HttpError::Url(_)))));
 }

@@ -9,7 +9,6 @@ mod endpoint;
 mod ends;
 mod failures;
 mod handlers;
-#[cfg(feature = "tls")]
 mod https;
 mod key_order;
 mod log;

@@ -3,9 +3,12 @@
 use std::{collections::BTreeSet, fmt};
 
 use milena_config::{ConfigType, Definition, Origin, UpdateMode, split_list};
+use milena_security::reference::has_reference;
 
 use super::{
-    BrokerConfig, BrokerOverrides, ConfigError, RawConfig, Scope, TopicConfig, TopicOverrides, client_metrics, group,
+    BrokerConfig, BrokerOverrides, ConfigError, RawConfig, Scope, TopicConfig, TopicOverrides,
+    broker::{self, ListenerKey},
+    client_metrics, group,
 };
 
 /// A change of one key. AlterConfigs, which replaces all settings, is a `Set` for each of its keys on an empty map.
@@ -63,6 +66,7 @@ pub fn alter_broker(
         BrokerLayer::All => &mut altered.dynamic_default,
     };
     for op in ops {
+        check_secret(&op)?;
         alter(raw, op, |name| dynamic_definition(name, layer))?;
     }
     BrokerConfig::resolve(altered.clone())?;
@@ -76,7 +80,7 @@ pub fn alter_group(own: &RawConfig, ops: Vec<AlterOp>, broker: &BrokerConfig) ->
     for op in ops {
         alter(&mut altered, op, |name| definition_of(Scope::Group, name))?;
     }
-    group::check_own(&altered, &broker.overrides)?;
+    group::check_own(&altered, &broker.effective)?;
     Ok(altered)
 }
 
@@ -123,13 +127,37 @@ fn definition_of(scope: Scope, name: &str) -> Result<&'static Definition, Config
 }
 
 fn dynamic_definition(name: &str, layer: BrokerLayer) -> Result<&'static Definition, ConfigError> {
-    let definition = definition_of(Scope::Broker, name)?;
+    let of_listener = ListenerKey::parse(name, &Origin::Request)?.is_some();
+    let definition = broker::definition_of(name, &Origin::Request)?;
     let name = definition.name;
     match (definition.update, layer) {
         (UpdateMode::ReadOnly, _) => Err(ConfigError::NotDynamic { name }),
         (UpdateMode::PerBroker, BrokerLayer::All) => Err(ConfigError::NotClusterWide { name }),
+        // A change for all listeners at once could lock out the client that makes it; Kafka refuses it too.
+        _ if !of_listener && is_security(name) => Err(ConfigError::NotForAllListeners { name }),
         _ => Ok(definition),
     }
+}
+
+fn is_security(name: &str) -> bool {
+    name.starts_with("ssl.") || name.starts_with("sasl.")
+}
+
+/// Refuses a secret that would be stored in the metadata log. Certificates are public.
+fn check_secret(op: &AlterOp) -> Result<(), ConfigError> {
+    let Some(value) = op.value.as_ref().filter(|_| op.kind != AlterOpKind::Delete) else {
+        return Ok(());
+    };
+    let definition = broker::definition_of(&op.name, &Origin::Request)?;
+    let is_public = matches!(
+        definition.name,
+        "ssl.keystore.certificate.chain" | "ssl.truststore.certificates"
+    );
+    if definition.is_sensitive() && !is_public && !has_reference(value) {
+        let name = op.name.clone();
+        return Err(ConfigError::SecretInRequest { name });
+    }
+    Ok(())
 }
 
 fn alter(

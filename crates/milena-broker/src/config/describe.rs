@@ -2,17 +2,20 @@
 //!
 //! The order of the synonyms, and the choice of those that are left out, are Kafka's.
 
-use milena_config::{ConfigType, Definition};
+use std::{borrow::Cow, collections::BTreeSet};
+
+use milena_config::{ConfigType, Definition, Origin};
 
 use super::{
     BrokerConfig, BrokerOverrides, RawConfig, Scope, TopicOverrides,
+    broker::ListenerKey,
     layers::Layers,
     schema::{broker_definitions, broker_family, client_metrics_definitions, group_definitions, topic_definitions},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedConfig {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// `None` for a secret, and for an unset key without a default.
     pub value: Option<String>,
     pub read_only: bool,
@@ -26,7 +29,7 @@ pub struct DescribedConfig {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedSynonym {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub value: Option<String>,
     pub source: ConfigSource,
 }
@@ -82,7 +85,7 @@ pub fn describe_client_metrics(subscription: &str, broker: &BrokerConfig) -> Vec
         let set = own.and_then(|own| own.get(definition.name));
         let value = set.cloned().or_else(|| definition.default.map(str::to_owned));
         let synonym = set.map(|text| DescribedSynonym {
-            name: definition.name,
+            name: definition.name.into(),
             value: Some(text.clone()),
             source: ConfigSource::DynamicClientMetrics,
         });
@@ -98,20 +101,51 @@ pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let shown = broker_definitions()
         .iter()
         .filter(|definition| !definition.hidden || set(definition));
-    shown
-        .map(|definition| {
-            let value = match raw.value(definition.name) {
-                Ok(value) => value.map(|value| value.to_string()),
-                Err(_) => raw.text(definition.name).map(str::to_owned),
-            };
-            described(
-                definition,
-                value,
-                synonyms_of(definition.name, raw),
-                !definition.is_dynamic(),
-            )
-        })
-        .collect()
+    let of_broker = shown.map(|definition| {
+        let value = match raw.value(definition.name) {
+            Ok(value) => value.map(|value| value.to_string()),
+            Err(_) => raw.text(definition.name).map(str::to_owned),
+        };
+        described(
+            definition,
+            value,
+            synonyms_of(definition.name, raw),
+            !definition.is_dynamic(),
+        )
+    });
+    of_broker.chain(describe_listener_keys(raw)).collect()
+}
+
+/// The settings of single listeners, as Kafka lists them.
+fn describe_listener_keys(raw: &BrokerOverrides) -> Vec<DescribedConfig> {
+    let names: BTreeSet<&str> = raw.names().map(|(name, _)| name).collect();
+    let keys = names.into_iter().filter_map(|name| {
+        let key = ListenerKey::parse(name, &Origin::Request).ok()??;
+        Some((name, key.definition))
+    });
+    keys.map(|(name, definition)| {
+        let layers = [
+            (raw.dynamic.get(name).map(String::as_str), ConfigSource::DynamicBroker),
+            (
+                raw.dynamic_default.get(name).map(String::as_str),
+                ConfigSource::DynamicDefaultBroker,
+            ),
+            (raw.fixed.get(name), ConfigSource::StaticBroker),
+        ];
+        let synonyms = layers.into_iter().filter_map(|(text, source)| {
+            Some(DescribedSynonym {
+                name: name.to_owned().into(),
+                value: Some(text?.to_owned()),
+                source,
+            })
+        });
+        let value = raw.text(name).map(str::to_owned);
+        DescribedConfig {
+            name: name.to_owned().into(),
+            ..described(definition, value, synonyms.collect(), !definition.is_dynamic())
+        }
+    })
+    .collect()
 }
 
 /// The settings made at run time for all brokers.
@@ -143,7 +177,7 @@ fn describe_with_broker(definition: &'static Definition, layers: &Layers<'_>) ->
     let mut synonyms = Vec::new();
     if overridden.is_some() {
         synonyms.push(DescribedSynonym {
-            name: definition.name,
+            name: definition.name.into(),
             value: value.clone(),
             source: if layers.scope == Scope::Group {
                 ConfigSource::DynamicGroup
@@ -156,7 +190,7 @@ fn describe_with_broker(definition: &'static Definition, layers: &Layers<'_>) ->
         (Some(strongest), _) => synonyms.extend(synonyms_of(strongest.name, layers.broker)),
         // For a key without synonyms, Kafka lists the default of groups, but not of topics.
         (None, Scope::Group) => synonyms.push(DescribedSynonym {
-            name: definition.name,
+            name: definition.name.into(),
             value: definition.default.map(str::to_owned),
             source: ConfigSource::Default,
         }),
@@ -179,7 +213,7 @@ fn described(
         }
     }
     DescribedConfig {
-        name: definition.name,
+        name: definition.name.into(),
         value: value.filter(|_| !is_sensitive),
         read_only,
         source: synonyms
@@ -213,7 +247,7 @@ fn synonyms_of(name: &'static str, raw: &BrokerOverrides) -> Vec<DescribedSynony
         for name in &family {
             let set = layer.get(*name);
             synonyms.extend(set.map(|value| DescribedSynonym {
-                name,
+                name: (*name).into(),
                 value: Some(value.clone()),
                 source,
             }));

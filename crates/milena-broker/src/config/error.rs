@@ -14,6 +14,14 @@ pub enum ConfigError {
         value: String,
         problem: String,
     },
+    #[error("{key}: the broker has no such listener; its listeners are {listeners}")]
+    UnknownListener { key: String, listeners: String },
+    /// A setting of a listener's security that cannot work. Never contains a secret.
+    #[error("listener {listener}: {problem}")]
+    Security { listener: String, problem: String },
+    /// A reference to a secret that cannot be resolved.
+    #[error("{key}: {problem}")]
+    Reference { key: String, problem: String },
     #[error("Invalid update version {level} for feature {name}: {problem}")]
     Feature { name: String, level: i16, problem: String },
 
@@ -27,6 +35,13 @@ pub enum ConfigError {
     NotDynamic { name: &'static str },
     #[error("{name} can be changed for one broker only, not for all")]
     NotClusterWide { name: &'static str },
+    #[error("{name} can be changed for single listeners only, as listener.name.<listener>.{name}")]
+    NotForAllListeners { name: &'static str },
+    #[error(
+        "{name} is not stored in clear; put it into a file or the environment of the broker and set a reference, as in \
+         ${{file:/etc/milena/secrets.properties:password}} or ${{env:PASSWORD}}"
+    )]
+    SecretInRequest { name: String },
 }
 
 /// The error code of the response to a request with such an error.

@@ -1,8 +1,10 @@
 //! AddPartitionsToTxn 0–5. Versions up to 3 are for producers; later ones are for brokers among themselves, with several
 //! producers at once.
 
+use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
+    authorizer::Operation,
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
 use milena_wire::{
@@ -18,10 +20,14 @@ use milena_wire::{
 };
 
 use super::common::{Outcome, RequestContext, TransactionResult, error_of};
-use crate::{coordinators::PendingReply, node::Node};
+use crate::{coordinators::PendingReply, node::Node, topics::is_internal};
 
 pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -> Outcome<AddPartitionsToTxnResponse> {
     let version = cx.request.version;
+    let is_of_broker = version >= versions::add_partitions_to_txn::BATCHES;
+    if is_of_broker && !cx.authorize_cluster(Operation::ClusterAction) {
+        return cx.refuse(&body, ErrorCode::ClusterAuthorizationFailed);
+    }
     let transactions = if version >= versions::add_partitions_to_txn::BATCHES {
         body.transactions
     } else {
@@ -37,11 +43,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -
         .iter()
         .map(|transaction| request(cx, transaction))
         .collect();
-    let node = cx.node.clone();
+    let detached = cx.detach();
     cx.respond_to_all(replies, move |outcomes| {
         let results = transactions.into_iter().zip(outcomes);
         let mut results = results.map(|(transaction, outcome)| AddPartitionsToTxnResult {
-            topic_results: topic_results(&node, &transaction.topics, &outcome),
+            topic_results: topic_results(&detached.cx(), &transaction.topics, &outcome),
             transactional_id: transaction.transactional_id,
             ..Default::default()
         });
@@ -58,12 +64,15 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: AddPartitionsToTxnRequest) -
     })
 }
 
-/// All partitions are added, or none if one of them does not exist.
+/// All partitions are added, or none if one of them does not exist or the client may not write to it.
 fn request(
     cx: &RequestContext<'_>,
     transaction: &AddPartitionsToTxnTransaction,
 ) -> Result<PendingReply<TransactionReply>, ErrorCode> {
     let node = cx.node;
+    if cx.request.version < versions::add_partitions_to_txn::BATCHES {
+        cx.check_transactional_id(Operation::Write, &transaction.transactional_id)?;
+    }
     let partitions = transaction.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|partition| TopicPartition {
             topic: topic.name.clone(),
@@ -71,7 +80,8 @@ fn request(
         })
     });
     let partitions: Vec<TopicPartition> = partitions.collect();
-    if !partitions.iter().all(|partition| exists(node, partition)) {
+    let can_be_added = |partition: &TopicPartition| !is_denied(cx, &partition.topic) && exists(node, partition);
+    if !partitions.iter().all(can_be_added) {
         return Err(ErrorCode::OperationNotAttempted);
     }
     let request = TransactionRequest::AddPartitions {
@@ -88,6 +98,12 @@ fn request(
         .request(node, version, &transaction.transactional_id, request)
 }
 
+/// Whether a producer may not write to a topic. Nobody may write to internal ones.
+fn is_denied(cx: &RequestContext<'_>, topic: &ByteString) -> bool {
+    let is_of_producer = cx.request.version < versions::add_partitions_to_txn::BATCHES;
+    is_of_producer && (is_internal(topic) || !cx.authorize_topic(Operation::Write, topic))
+}
+
 fn exists(node: &Node, partition: &TopicPartition) -> bool {
     let topics = node.topics();
     let topic = topics.by_name(&partition.topic);
@@ -95,7 +111,7 @@ fn exists(node: &Node, partition: &TopicPartition) -> bool {
 }
 
 fn topic_results(
-    node: &Node,
+    cx: &RequestContext<'_>,
     topics: &[AddPartitionsToTxnTopic],
     outcome: &TransactionResult,
 ) -> Vec<AddPartitionsToTxnTopicResult> {
@@ -104,13 +120,15 @@ fn topic_results(
         other => error_of(other),
     };
     let topic_result = |topic: &AddPartitionsToTxnTopic| {
+        let is_denied = error == ErrorCode::OperationNotAttempted && is_denied(cx, &topic.name);
         let partition_result = |index: &i32| {
             let partition = TopicPartition {
                 topic: topic.name.clone(),
                 partition: *index,
             };
             let error = match error {
-                ErrorCode::OperationNotAttempted if !exists(node, &partition) => ErrorCode::UnknownTopicOrPartition,
+                _ if is_denied => ErrorCode::TopicAuthorizationFailed,
+                ErrorCode::OperationNotAttempted if !exists(cx.node, &partition) => ErrorCode::UnknownTopicOrPartition,
                 error => error,
             };
             AddPartitionsToTxnPartitionResult {

@@ -11,7 +11,6 @@ use super::common::{
 use crate::config::{AlterOp, AlterOpKind};
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: AlterConfigsRequest) -> Outcome<AlterConfigsResponse> {
-    let node = cx.node;
     let alterations = request.resources.into_iter().map(|resource| {
         let ops = resource.configs.into_iter().map(|config| AlterOp {
             name: config.name.to_string(),
@@ -25,7 +24,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: AlterConfigsRequest) -> O
             replaces_all: true,
         }
     });
-    let altered = alter_each(node, alterations.collect(), request.validate_only);
+    let altered = alter_each(cx, alterations.collect(), request.validate_only);
     let responses = altered.into_iter().map(|altered| AlterConfigsResourceResponse {
         error_code: altered.error_code,
         error_message: altered.error_message,

@@ -1,7 +1,9 @@
 //! CreateTopics 2–7. Replicas may be assigned by hand to this one broker only.
 
 use bytestring::ByteString;
+use milena_machines::authorizer::{Operation, ResourceType};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         CreateTopicsRequest, CreateTopicsResponse,
@@ -10,29 +12,39 @@ use milena_wire::{
     },
 };
 
-use super::common::{NameCounts, Outcome, RequestContext};
+use super::common::{FileResponse, NameCounts, Outcome, RequestContext};
 use crate::{
     config::{TopicOverrides, describe_topic},
     node::{NewTopic, Node, Refusal},
+    quotas::MutationPermits,
 };
 
-pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> Outcome<CreateTopicsResponse> {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: CreateTopicsRequest,
+) -> Outcome<FileResponse<CreateTopicsResponse>> {
     let node = cx.node;
     let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let names: Vec<ByteString> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let may_create_all = cx.authorize_cluster_silently(Operation::Create);
     let requested = request.topics.into_iter().map(|topic| {
         named.check_once(&topic.name, "topic")?;
+        if !may_create_all && !cx.authorize_topic(Operation::Create, &topic.name) {
+            return Err(Refusal::topic_authorization_failed());
+        }
         requested(node, topic)
     });
     let requested: Vec<Result<NewTopic, Refusal>> = requested.collect();
     let good: Vec<NewTopic> = requested.iter().flatten().cloned().collect();
+    let mut permits = cx.mutation_permits(versions::create_topics::STRICT_QUOTA);
     let mut outcomes = match request.validate_only {
-        true => good.iter().map(|new| validated(node, new)).collect(),
-        false => created(node, &good),
+        true => good.iter().map(|new| validated(node, new, &mut permits)).collect(),
+        false => created(node, &good, &mut permits),
     }
     .into_iter();
     let topics = names.into_iter().zip(requested).map(|(name, requested)| {
         let outcome = requested.and_then(|new| outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&new.name))));
+        let outcome = outcome.map(|created| without_hidden_configs(cx, created));
         outcome.unwrap_or_else(|refusal| CreatableTopicResult {
             name,
             error_code: refusal.code.code(),
@@ -40,16 +52,34 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> O
             ..Default::default()
         })
     });
-    Outcome::Ready(CreateTopicsResponse {
+    let message = CreateTopicsResponse {
         topics: topics.collect(),
         ..Default::default()
-    })
+    };
+    Outcome::Ready(FileResponse::throttled(message, permits.throttle_time()))
+}
+
+/// The result as the client may see it: settings and numbers need a right of their own.
+fn without_hidden_configs(cx: &RequestContext<'_>, created: CreatableTopicResult) -> CreatableTopicResult {
+    match cx.authorize_silently(Operation::DescribeConfigs, ResourceType::Topic, &created.name) {
+        true => created,
+        false => CreatableTopicResult {
+            topic_config_error_code: ErrorCode::TopicAuthorizationFailed.code(),
+            num_partitions: -1,
+            replication_factor: -1,
+            configs: Some(vec![]),
+            ..created
+        },
+    }
 }
 
 fn requested(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
     let (partitions, replication_factor) = shape(node, &topic)?;
     let configs = topic.configs.into_iter().map(|config| match config.value {
-        Some(value) => Ok((config.name.to_string(), value.to_string())),
+        Some(value) => {
+            node.check_config_value(&config.name, Some(&value))?;
+            Ok((config.name.to_string(), value.to_string()))
+        }
         None => Err(Refusal::new(
             ErrorCode::InvalidConfig,
             format!("{} has no value", config.name),
@@ -63,8 +93,9 @@ fn requested(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
     })
 }
 
-fn validated(node: &Node, new: &NewTopic) -> Result<CreatableTopicResult, Refusal> {
+fn validated(node: &Node, new: &NewTopic, permits: &mut MutationPermits<'_>) -> Result<CreatableTopicResult, Refusal> {
     let new = node.check_new_topic(new)?;
+    permits.take(usize::try_from(new.partitions).unwrap_or(0))?;
     Ok(CreatableTopicResult {
         num_partitions: new.partitions,
         replication_factor: new.replication_factor,
@@ -75,8 +106,12 @@ fn validated(node: &Node, new: &NewTopic) -> Result<CreatableTopicResult, Refusa
     })
 }
 
-fn created(node: &Node, new: &[NewTopic]) -> Vec<Result<CreatableTopicResult, Refusal>> {
-    let outcomes = node.create_topics(new).into_iter().map(|outcome| {
+fn created(
+    node: &Node,
+    new: &[NewTopic],
+    permits: &mut MutationPermits<'_>,
+) -> Vec<Result<CreatableTopicResult, Refusal>> {
+    let outcomes = node.create_topics(new, permits).into_iter().map(|outcome| {
         outcome.map(|topic| CreatableTopicResult {
             name: topic.name.clone(),
             topic_id: topic.id,
@@ -121,7 +156,7 @@ fn shape(node: &Node, topic: &CreatableTopic) -> Result<(i32, i16), Refusal> {
 fn describe(node: &Node, overrides: &TopicOverrides) -> Vec<CreatableTopicConfigs> {
     let described = describe_topic(overrides, &node.config());
     let configs = described.into_iter().map(|config| CreatableTopicConfigs {
-        name: config.name.into(),
+        name: config.name.into_owned().into(),
         value: config.value.map(ByteString::from),
         read_only: config.read_only,
         config_source: config.source.id(),

@@ -1,6 +1,9 @@
 //! DeleteGroups 0–2.
 
-use milena_machines::group::{GroupReply, GroupRequest};
+use milena_machines::{
+    authorizer::Operation,
+    group::{GroupReply, GroupRequest},
+};
 use milena_wire::{
     errors::ErrorCode,
     messages::{DeleteGroupsRequest, DeleteGroupsResponse, delete_groups_response::DeletableGroupResult},
@@ -9,14 +12,15 @@ use milena_wire::{
 use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
 pub(super) fn handle(cx: &RequestContext<'_>, body: DeleteGroupsRequest) -> Outcome<DeleteGroupsResponse> {
-    let requests = body.groups_names.iter().map(|group_id| {
+    let replies = body.groups_names.iter().map(|group_id| {
+        cx.check_group(Operation::Delete, group_id)?;
         let request = GroupRequest::Delete {
             group_id: group_id.clone(),
         };
-        (&**group_id, request)
+        cx.node.groups.request(cx.node, &cx.source(), group_id, request)
     });
     let group_ids = body.groups_names.clone();
-    cx.request_groups(requests.collect(), move |outcomes| {
+    cx.respond_to_all(replies.collect(), move |outcomes| {
         let results = group_ids.into_iter().zip(outcomes);
         let results = results.map(|(group_id, outcome)| DeletableGroupResult {
             group_id,

@@ -1,6 +1,7 @@
 //! DeleteRecords 0–2. The response is sent when the new log start offset survives a power cut.
 
 use milena_log::{DeleteRecordsError, Durability};
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -18,9 +19,13 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteRecordsRequest) -> 
     let mut moved_on_disk = false;
     let mut topics: Vec<DeleteRecordsTopicResult> = vec![];
     for requested in request.topics {
+        let is_allowed = cx.authorize_topic(Operation::Delete, &requested.name);
         let topic = node.topics().by_name(&requested.name).cloned();
         let partitions = requested.partitions.iter().map(|partition| {
-            let outcome = delete(topic.as_deref(), partition, &mut moved_on_disk);
+            let outcome = match is_allowed {
+                true => delete(topic.as_deref(), partition, &mut moved_on_disk),
+                false => Err(ErrorCode::TopicAuthorizationFailed),
+            };
             result(partition.partition_index, outcome)
         });
         topics.push(DeleteRecordsTopicResult {

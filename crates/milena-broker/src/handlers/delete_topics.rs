@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     Uuid,
     api::versions,
@@ -10,13 +11,16 @@ use milena_wire::{
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
 
-use super::common::{Outcome, RequestContext, code_and_message};
+use super::common::{FileResponse, Outcome, RequestContext, code_and_message};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> Outcome<DeleteTopicsResponse> {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: DeleteTopicsRequest,
+) -> Outcome<FileResponse<DeleteTopicsResponse>> {
     let node = cx.node;
     let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
@@ -26,34 +30,97 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
     } else {
         by_name.collect()
     };
-    let found: Vec<Option<Arc<Topic>>> = requested
-        .iter()
-        .map(|(name, id)| find(node, name.as_ref(), *id))
+    let may_delete_all = cx.authorize_cluster_silently(Operation::Delete);
+    let plans: Vec<Plan> = requested
+        .into_iter()
+        .map(|(name, id)| Plan::of(cx, name, id, may_delete_all))
         .collect();
-    let names: Vec<ByteString> = found.iter().flatten().map(|topic| topic.name.clone()).collect();
-    let mut outcomes = node.delete_topics(&names).into_iter();
-    let responses = requested.into_iter().zip(found).map(|((name, id), found)| {
-        let outcome = match (&found, &name) {
-            (Some(topic), _) => outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&topic.name))),
-            (None, Some(name)) => Err(Refusal::no_topic(name)),
-            (None, None) => Err(Refusal::new(
-                ErrorCode::UnknownTopicId,
-                format!("there is no topic with id {id}"),
-            )),
-        };
-        let (error_code, error_message) = code_and_message(outcome);
-        DeletableTopicResult {
-            name: found.as_ref().map(|topic| topic.name.clone()).or(name),
-            topic_id: found.map_or(id, |topic| topic.id),
-            error_code,
-            error_message,
-            ..Default::default()
+    let names: Vec<ByteString> = plans.iter().filter_map(Plan::deleted_name).collect();
+    let mut permits = cx.mutation_permits(versions::delete_topics::STRICT_QUOTA);
+    let mut outcomes = node.delete_topics(&names, &mut permits).into_iter();
+    let responses = plans.into_iter().map(|plan| match plan {
+        Plan::Refuse { name, id, refusal } => result(name, id, Err(refusal)),
+        Plan::Delete(topic) => {
+            let outcome = outcomes.next().unwrap_or_else(|| Err(Refusal::no_topic(&topic.name)));
+            result(Some(topic.name.clone()), topic.id, outcome)
         }
     });
-    Outcome::Ready(DeleteTopicsResponse {
+    let message = DeleteTopicsResponse {
         responses: responses.collect(),
         ..Default::default()
-    })
+    };
+    Outcome::Ready(FileResponse::throttled(message, permits.throttle_time()))
+}
+
+/// The decision about one topic of the request.
+enum Plan {
+    Delete(Arc<Topic>),
+    /// Name and id are those that the client may learn.
+    Refuse {
+        name: Option<ByteString>,
+        id: Uuid,
+        refusal: Refusal,
+    },
+}
+
+impl Plan {
+    fn of(cx: &RequestContext<'_>, name: Option<ByteString>, id: Uuid, may_delete_all: bool) -> Self {
+        let found = find(cx.node, name.as_ref(), id);
+        let named = name.as_ref().or(found.as_ref().map(|topic| &topic.name));
+        let Some(named) = named else {
+            let reason = format!("there is no topic with id {id}");
+            let refusal = Refusal::new(ErrorCode::UnknownTopicId, reason);
+            return Self::Refuse { name, id, refusal };
+        };
+        let may_describe = may_delete_all || cx.authorize_topic(Operation::Describe, named);
+        let may_delete = may_delete_all || cx.authorize_topic(Operation::Delete, named);
+        let denied = Refusal::topic_authorization_failed();
+        match (found, name) {
+            (_, Some(name)) if !may_describe => Self::refuse_name(name, denied),
+            (None, Some(name)) => {
+                let refusal = Refusal::no_topic(&name);
+                Self::refuse_name(name, refusal)
+            }
+            (_, Some(name)) if !may_delete => Self::refuse_name(name, denied),
+            (Some(topic), None) if !may_delete => Self::Refuse {
+                name: may_describe.then(|| topic.name.clone()),
+                id,
+                refusal: denied,
+            },
+            (Some(topic), _) => Self::Delete(topic),
+            (None, None) => Self::Refuse {
+                name: None,
+                id,
+                refusal: denied,
+            },
+        }
+    }
+
+    fn refuse_name(name: ByteString, refusal: Refusal) -> Self {
+        Self::Refuse {
+            name: Some(name),
+            id: Uuid::ZERO,
+            refusal,
+        }
+    }
+
+    fn deleted_name(&self) -> Option<ByteString> {
+        match self {
+            Self::Delete(topic) => Some(topic.name.clone()),
+            Self::Refuse { .. } => None,
+        }
+    }
+}
+
+fn result(name: Option<ByteString>, topic_id: Uuid, outcome: Result<(), Refusal>) -> DeletableTopicResult {
+    let (error_code, error_message) = code_and_message(outcome);
+    DeletableTopicResult {
+        name,
+        topic_id,
+        error_code,
+        error_message,
+        ..Default::default()
+    }
 }
 
 fn find(node: &Node, name: Option<&ByteString>, id: Uuid) -> Option<Arc<Topic>> {

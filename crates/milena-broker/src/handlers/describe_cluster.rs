@@ -6,7 +6,7 @@ use milena_wire::{
     messages::{DescribeClusterRequest, DescribeClusterResponse, describe_cluster_response::DescribeClusterBroker},
 };
 
-use super::common::{OF_CLUSTER, Outcome, RequestContext, if_requested};
+use super::common::{Outcome, RequestContext};
 
 const BROKERS: i8 = 1;
 
@@ -21,18 +21,19 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeClusterRequest) -
         });
     }
     let config = node.config();
+    let (host, port) = cx.advertised();
     Outcome::Ready(DescribeClusterResponse {
         endpoint_type: BROKERS,
         cluster_id: node.cluster_id.clone().into(),
         controller_id: config.node_id,
         brokers: vec![DescribeClusterBroker {
             broker_id: config.node_id,
-            host: node.host.clone().into(),
-            port: i32::from(node.port),
+            host,
+            port: i32::from(port),
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],
-        cluster_authorized_operations: if_requested(request.include_cluster_authorized_operations, OF_CLUSTER),
+        cluster_authorized_operations: cx.cluster_operations(request.include_cluster_authorized_operations),
         ..Default::default()
     })
 }

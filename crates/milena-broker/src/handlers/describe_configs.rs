@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytestring::ByteString;
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -15,8 +16,8 @@ use milena_wire::{
 use super::common::{
     Outcome, RequestContext,
     config_resources::{
-        BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, no_broker, no_group_name, no_subscription_name,
-        without_settings,
+        BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, check_right, no_broker, no_group_name,
+        no_subscription_name, without_settings,
     },
 };
 use crate::{
@@ -31,12 +32,19 @@ use crate::{
 pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -> Outcome<DescribeConfigsResponse> {
     let node = cx.node;
     let results = request.resources.into_iter().map(|resource| {
-        let (described, loggers) = match resource.resource_type {
-            BROKER_LOGGER => match describe_loggers(node, &resource.resource_name) {
+        let allowed = check_right(
+            cx,
+            Operation::DescribeConfigs,
+            resource.resource_type,
+            &resource.resource_name,
+        );
+        let (described, loggers) = match (allowed, resource.resource_type) {
+            (Err(refusal), _) => (Err(refusal), BTreeMap::new()),
+            (Ok(()), BROKER_LOGGER) => match describe_loggers(node, &resource.resource_name) {
                 Ok(loggers) => (Ok(vec![]), loggers),
                 Err(refusal) => (Err(refusal), BTreeMap::new()),
             },
-            _ => (describe(node, &resource), BTreeMap::new()),
+            (Ok(()), _) => (describe(node, &resource), BTreeMap::new()),
         };
         let (error, described) = match described {
             Ok(described) => (Refusal::new(ErrorCode::None, ""), described),
@@ -46,7 +54,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeConfigsRequest) -
             Some(keys) => keys.iter().any(|key| *key == name),
             None => true,
         };
-        let requested = |config: &DescribedConfig| is_requested(config.name);
+        let requested = |config: &DescribedConfig| is_requested(&config.name);
         let configs = described.into_iter().filter(requested);
         let configs = configs.map(|config| result(config, request.include_synonyms, request.include_documentation));
         let loggers = loggers.into_iter().filter(|(name, _)| is_requested(name)).map(logger);
@@ -116,13 +124,13 @@ fn result(config: DescribedConfig, synonyms: bool, documentation: bool) -> Descr
         .into_iter()
         .filter(|_| synonyms)
         .map(|synonym| DescribeConfigsSynonym {
-            name: synonym.name.into(),
+            name: synonym.name.into_owned().into(),
             value: synonym.value.map(ByteString::from),
             source: synonym.source.id(),
             ..Default::default()
         });
     DescribeConfigsResourceResult {
-        name: config.name.into(),
+        name: config.name.into_owned().into(),
         value: config.value.map(ByteString::from),
         read_only: config.read_only,
         config_source: config.source.id(),

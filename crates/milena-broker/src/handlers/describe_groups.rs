@@ -1,25 +1,40 @@
 //! DescribeGroups 0–6.
 
 use bytestring::ByteString;
-use milena_machines::group::{GroupReply, GroupRequest};
-use milena_wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse, describe_groups_response::DescribedGroup};
+use milena_machines::{
+    authorizer::{Operation, ResourceType},
+    group::{GroupReply, GroupRequest},
+};
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{DescribeGroupsRequest, DescribeGroupsResponse, describe_groups_response::DescribedGroup},
+};
 
-use super::common::{GroupResult, OF_GROUP, Outcome, RequestContext, error_of, if_requested};
+use super::common::{GroupResult, NOT_REQUESTED, Outcome, RequestContext, error_of};
 
 pub(super) fn handle(cx: &RequestContext<'_>, body: DescribeGroupsRequest) -> Outcome<DescribeGroupsResponse> {
-    let requests = body.groups.iter().map(|group_id| {
+    let replies = body.groups.iter().map(|group_id| {
+        cx.check_group(Operation::Describe, group_id)?;
         let request = GroupRequest::Describe {
             group_id: group_id.clone(),
         };
-        (&**group_id, request)
+        cx.node.groups.request(cx.node, &cx.source(), group_id, request)
     });
-    let authorized_operations = if_requested(body.include_authorized_operations, OF_GROUP);
     let group_ids = body.groups.clone();
-    cx.request_groups(requests.collect(), move |outcomes| {
-        let groups = group_ids.into_iter().zip(outcomes);
-        let groups = groups.map(|(group_id, outcome)| DescribedGroup {
-            authorized_operations,
-            ..described(group_id, outcome)
+    let detached = cx.detach();
+    cx.respond_to_all(replies.collect(), move |outcomes| {
+        let groups = group_ids.into_iter().zip(outcomes).map(|(group_id, outcome)| {
+            let group = described(group_id, outcome);
+            let is_requested = body.include_authorized_operations && group.error_code == ErrorCode::None.code();
+            DescribedGroup {
+                authorized_operations: match is_requested {
+                    true => detached
+                        .cx()
+                        .authorized_operations(ResourceType::Group, &group.group_id),
+                    false => NOT_REQUESTED,
+                },
+                ..group
+            }
         });
         DescribeGroupsResponse {
             groups: groups.collect(),

@@ -1,5 +1,6 @@
 //! DescribeProducers 0.
 
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -14,10 +15,17 @@ use crate::partition::Partition;
 pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeProducersRequest) -> Outcome<DescribeProducersResponse> {
     let node = cx.node;
     let topics = request.topics.into_iter().map(|requested| {
+        let is_allowed = cx.authorize_topic(Operation::Read, &requested.name);
         let topic = node.topics().by_name(&requested.name).cloned();
         let partitions = requested.partition_indexes.iter().map(|index| {
             let partition = topic.as_ref().and_then(|topic| topic.partition(*index));
             match partition {
+                _ if !is_allowed => PartitionResponse {
+                    partition_index: *index,
+                    error_code: ErrorCode::TopicAuthorizationFailed.code(),
+                    error_message: Some("the client may not read the topic".into()),
+                    ..Default::default()
+                },
                 Some(partition) => describe(partition),
                 None => PartitionResponse {
                     partition_index: *index,

@@ -38,7 +38,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeQuorumRequest) ->
         error_message: None,
         topics: topics.collect(),
         nodes: if version >= versions::describe_quorum::NODES {
-            vec![this_node(node, id)]
+            vec![this_node(cx, id)]
         } else {
             vec![]
         },
@@ -46,13 +46,14 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeQuorumRequest) ->
     })
 }
 
-fn this_node(node: &Node, node_id: i32) -> QuorumNode {
+fn this_node(cx: &RequestContext<'_>, node_id: i32) -> QuorumNode {
+    let (host, port) = cx.advertised();
     QuorumNode {
         node_id,
         listeners: vec![Listener {
             name: LISTENER,
-            host: node.host.clone().into(),
-            port: node.port,
+            host,
+            port,
             ..Default::default()
         }],
         ..Default::default()

@@ -1,6 +1,7 @@
 //! DescribeTopicPartitions 0: topics in the order of their names, up to the limit of partitions.
 
 use bytestring::ByteString;
+use milena_machines::authorizer::{Operation, ResourceType};
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -11,7 +12,7 @@ use milena_wire::{
     },
 };
 
-use super::common::{NOT_REQUESTED, OF_TOPIC, Outcome, RequestContext};
+use super::common::{NOT_REQUESTED, Outcome, RequestContext};
 use crate::{node::Node, topics::Topic};
 
 pub(super) fn handle(
@@ -20,11 +21,16 @@ pub(super) fn handle(
 ) -> Outcome<DescribeTopicPartitionsResponse> {
     let node = cx.node;
     let mut names: Vec<ByteString> = request.topics.into_iter().map(|topic| topic.name).collect();
-    if names.is_empty() {
+    let is_list = names.is_empty();
+    if is_list {
         names = node.topics().iter().map(|topic| topic.name.clone()).collect();
     }
     names.sort();
     names.dedup();
+    let is_visible = |name: &ByteString| match is_list {
+        true => cx.authorize_silently(Operation::Describe, ResourceType::Topic, name),
+        false => cx.authorize_topic(Operation::Describe, name),
+    };
     let (start, mut first) = match request.cursor {
         Some(cursor) => (cursor.topic_name, cursor.partition_index.max(0)),
         None => (ByteString::new(), 0),
@@ -32,7 +38,9 @@ pub(super) fn handle(
     let limit = node.config().max_request_partition_size_limit;
     let mut room = request.response_partition_limit.clamp(1, limit.max(1)) as usize;
     let mut response = DescribeTopicPartitionsResponse::default();
-    for name in names.into_iter().filter(|name| *name >= start) {
+    let names = names.into_iter().filter(|name| *name >= start);
+    let (names, hidden): (Vec<ByteString>, Vec<ByteString>) = names.partition(is_visible);
+    for name in names {
         if room == 0 {
             response.next_cursor = Some(Cursor {
                 topic_name: name,
@@ -50,13 +58,16 @@ pub(super) fn handle(
         let Some(topic) = topic else {
             response.topics.push(DescribeTopicPartitionsResponseTopic {
                 error_code: ErrorCode::UnknownTopicOrPartition.code(),
+                topic_authorized_operations: cx.authorized_operations(ResourceType::Topic, &name),
                 name: Some(name),
-                topic_authorized_operations: NOT_REQUESTED,
                 ..Default::default()
             });
             continue;
         };
-        let described = describe(node, &topic, skip, room);
+        let described = DescribeTopicPartitionsResponseTopic {
+            topic_authorized_operations: cx.authorized_operations(ResourceType::Topic, &name),
+            ..describe(node, &topic, skip, room)
+        };
         let next = skip + described.partitions.len();
         room -= described.partitions.len();
         response.topics.push(described);
@@ -69,7 +80,19 @@ pub(super) fn handle(
             break;
         }
     }
+    if !is_list {
+        response.topics.extend(hidden.into_iter().map(denied));
+    }
     Outcome::Ready(response)
+}
+
+fn denied(name: ByteString) -> DescribeTopicPartitionsResponseTopic {
+    DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        name: Some(name),
+        topic_authorized_operations: NOT_REQUESTED,
+        ..Default::default()
+    }
 }
 
 fn describe(node: &Node, topic: &Topic, skip: usize, room: usize) -> DescribeTopicPartitionsResponseTopic {
@@ -93,7 +116,6 @@ fn describe(node: &Node, topic: &Topic, skip: usize, room: usize) -> DescribeTop
         topic_id: topic.id,
         is_internal: topic.is_internal(),
         partitions: partitions.collect(),
-        topic_authorized_operations: OF_TOPIC,
         ..Default::default()
     }
 }

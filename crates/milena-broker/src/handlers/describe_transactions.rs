@@ -1,6 +1,9 @@
 //! DescribeTransactions 0.
 
-use milena_machines::transaction::{TransactionReply, TransactionRequest};
+use milena_machines::{
+    authorizer::{Operation, ResourceType},
+    transaction::{TransactionReply, TransactionRequest},
+};
 use milena_wire::messages::{
     DescribeTransactionsRequest, DescribeTransactionsResponse, describe_transactions_response::TransactionState,
 };
@@ -13,17 +16,25 @@ pub(super) fn handle(
 ) -> Outcome<DescribeTransactionsResponse> {
     let ids = body.transactional_ids;
     let replies = ids.iter().map(|id| {
+        cx.check_transactional_id(Operation::Describe, id)?;
         let request = TransactionRequest::Describe {
             transactional_id: id.clone(),
         };
         cx.node.transactions.request(cx.node, cx.request.version, id, request)
     });
+    let detached = cx.detach();
     cx.respond_to_all(replies.collect(), move |outcomes| {
+        let cx = detached.cx();
         let states = ids
             .into_iter()
             .zip(outcomes)
             .map(|(transactional_id, outcome)| match outcome {
-                Ok(TransactionReply::Describe(state)) => state,
+                Ok(TransactionReply::Describe(mut state)) => {
+                    let topics = &mut state.topics;
+                    topics
+                        .retain(|topic| cx.authorize_silently(Operation::Describe, ResourceType::Topic, &topic.topic));
+                    state
+                }
                 other => TransactionState {
                     error_code: error_of(&other).code(),
                     transactional_id,

@@ -6,21 +6,24 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use milena_invariant::invariant;
 use milena_log::{FileSlice, Isolation, LogView, ReadError};
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
+    message::Message,
     messages::{
         FetchRequest, FetchResponse,
         fetch_response::{AbortedTransaction, EpochEndOffset, FetchableTopicResponse, NodeEndpoint, PartitionData},
     },
 };
 
-use super::common::{FileResponse, Outcome, RequestContext, storage_error};
+use super::common::{FileResponse, HandlerThrottle, Outcome, RequestContext, storage_error};
 use crate::{
     fetch_sessions::{PartitionFetch, SessionContext, SessionFetch, SessionResult, TopicKey},
     net::{PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
+    quotas::Charge,
     topics::Topic,
     waiters::Waiter,
 };
@@ -38,18 +41,61 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<
         Ok(accepted) => accepted,
         Err(error) => return Outcome::Ready(session_error(error).into()),
     };
+    let charge = cx.request.charge().cloned();
+    let quota = charge.as_ref().and_then(Charge::fetch_bytes_max).unwrap_or(usize::MAX);
+    let bytes_max = request.max_bytes.min(node.config().fetch_max_bytes);
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(0).min(quota);
     let fetch = Fetch {
         node: Arc::clone(node),
+        listener: cx.peer.listener.clone(),
         version,
+        denied: denied(cx, &request, &requested),
+        charge,
+        bytes_max,
+        bytes_min: usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max),
         request,
         context,
         requested,
     };
     let read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
-        return Outcome::Ready(fetch.response(read));
+        return Outcome::Ready(fetch.charged_response(read));
     }
     Outcome::later(fetch.wait(read.unknown))
+}
+
+/// The positions of partitions that the client may not read, in their order. Topics are resolved as they are now; ids of
+/// no topic stay unknown.
+fn denied(cx: &RequestContext<'_>, request: &FetchRequest, requested: &[PartitionFetch]) -> Vec<usize> {
+    // Each version has one of the two fields; the other is negative, as it is for consumers.
+    if request.replica_id.max(request.replica_state.replica_id) >= 0 {
+        return match cx.authorize_cluster(Operation::ClusterAction) {
+            true => vec![],
+            false => (0..requested.len()).collect(),
+        };
+    }
+    if cx.node.authorizer.is_none() {
+        return vec![];
+    }
+    let mut denied = vec![];
+    // Consecutive partitions are most often of the same topic.
+    let mut last: Option<(&TopicKey, bool)> = None;
+    for (position, partition) in requested.iter().enumerate() {
+        let key = &partition.topic;
+        let is_denied = match last {
+            Some((last, is_denied)) if last == key => is_denied,
+            _ if key.id.is_zero() => !cx.authorize_topic(Operation::Read, &key.name),
+            _ => {
+                let name = cx.node.topics().by_id(key.id).map(|topic| topic.name.clone());
+                name.is_some_and(|name| !cx.authorize_topic(Operation::Read, &name))
+            }
+        };
+        last = Some((key, is_denied));
+        if is_denied {
+            denied.push(position);
+        }
+    }
+    denied
 }
 
 /// The response where the client and the broker disagree about the session, so that its partitions are unknown.
@@ -62,10 +108,19 @@ fn session_error(error: ErrorCode) -> FetchResponse {
 
 struct Fetch {
     node: Arc<Node>,
+    /// The listener of the client.
+    listener: ByteString,
     version: i16,
+    /// `None` if there are no quotas.
+    charge: Option<Charge>,
+    /// The size limits of the request, of the broker and of the quota.
+    bytes_max: usize,
+    bytes_min: usize,
     request: FetchRequest,
     context: SessionContext,
     requested: Vec<PartitionFetch>,
+    /// Positions of requested partitions that the client may not read.
+    denied: Vec<usize>,
 }
 
 /// The records and errors of all partitions of one fetch.
@@ -77,7 +132,7 @@ struct ReadResult {
     bytes: usize,
     /// Whether there is an error or a diverging epoch, which the client must learn of at once.
     is_urgent: bool,
-    /// The number of partitions that do not exist.
+    /// The number of partitions that do not exist or may not be read.
     unknown: usize,
 }
 
@@ -85,10 +140,9 @@ impl Fetch {
     /// Whether to respond now. A partition that was unknown before the wait too is no reason, if there are others: the client
     /// would fetch in a busy loop.
     fn is_enough(&self, read: &ReadResult, unknown_before: usize) -> bool {
-        let min_bytes = usize::try_from(self.request.min_bytes).unwrap_or(0);
         let is_empty = read.unknown == self.requested.len();
         let is_urgent = self.request.max_wait_ms <= 0 || is_empty || read.is_urgent || read.unknown > unknown_before;
-        is_urgent || read.bytes >= min_bytes
+        is_urgent || read.bytes >= self.bytes_min
     }
 
     /// Waits until enough bytes have arrived or `max_wait_ms` is over, then reads again.
@@ -103,17 +157,19 @@ impl Fetch {
             if self.is_enough(&read, unknown_before) || tokio::time::Instant::now() >= deadline {
                 break read;
             }
-            let missing = i64::from(self.request.min_bytes) - read.bytes as i64;
+            let missing = self.bytes_min as i64 - read.bytes as i64;
             // Woken or timed out, it reads again and responds with the result.
             let _ = tokio::time::timeout_at(deadline, waiter.wait_until(arrived + missing)).await;
         };
         drop(waiting);
-        self.response(read)
+        self.charged_response(read)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
         let topics = self.node.topics();
-        let found = self.requested.iter().filter_map(|requested| {
+        let allowed = self.requested.iter().enumerate();
+        let allowed = allowed.filter(|(position, _)| self.denied.binary_search(position).is_err());
+        let found = allowed.filter_map(|(_, requested)| {
             let topic = topics.called(&requested.topic.name, requested.topic.id)?;
             topic.partition(requested.partition).cloned()
         });
@@ -135,11 +191,16 @@ impl Fetch {
             rows: Vec::with_capacity(self.requested.len()),
             ..ReadResult::default()
         };
-        let config = self.node.config();
-        let mut room = usize::try_from(self.request.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
+        let mut room = self.bytes_max;
         // Consecutive partitions are most often of the same topic.
         let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
-        for requested in &self.requested {
+        for (position, requested) in self.requested.iter().enumerate() {
+            if !self.denied.is_empty() && self.denied.binary_search(&position).is_ok() {
+                read.unknown += 1;
+                let row = failed(requested.partition, ErrorCode::TopicAuthorizationFailed);
+                read.rows.push(Some(row));
+                continue;
+            }
             let topic = match &last {
                 Some((key, topic)) if **key == requested.topic => topic,
                 _ => {
@@ -163,6 +224,49 @@ impl Fetch {
             read.rows.push(Some(row));
         }
         read
+    }
+
+    /// The response, after it was charged to the quotas of the client. If that has used too much, the response is empty, and
+    /// the client is throttled before it may fetch again.
+    fn charged_response(&self, read: ReadResult) -> FileResponse<FetchResponse> {
+        let Some(charge) = &self.charge else {
+            return self.response(read);
+        };
+        let (response, throttle_time) = match charge.fetch(self.response_size(&read)) {
+            Ok(throttle_time) => (self.response(read), throttle_time),
+            Err(throttle_time) => (self.empty_response().into(), throttle_time),
+        };
+        FileResponse {
+            throttle: HandlerThrottle::All(throttle_time),
+            ..response
+        }
+    }
+
+    /// The size of a response. Rows of a session that have neither records nor an error are not counted: most are left out.
+    fn response_size(&self, read: &ReadResult) -> usize {
+        let is_full = !matches!(self.context, SessionContext::Incremental { .. });
+        let is_sent = |row: &&PartitionData| {
+            let has_records = row.records.as_ref().is_some_and(|records| !records.is_empty());
+            is_full || has_records || row.error_code != ErrorCode::None.code()
+        };
+        let message = FetchResponse {
+            responses: vec![FetchableTopicResponse {
+                partitions: read.rows.iter().flatten().filter(is_sent).cloned().collect(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        message.size(self.version).unwrap_or(read.bytes)
+    }
+
+    /// The response of a throttled client. Its session stays as it is.
+    fn empty_response(&self) -> FetchResponse {
+        let SessionResult { error, session_id } = self.node.fetch_sessions().keep(self.context);
+        FetchResponse {
+            error_code: error.code(),
+            session_id,
+            ..Default::default()
+        }
     }
 
     /// The response. In a session it lacks the rows that did not change.
@@ -208,8 +312,8 @@ impl Fetch {
         };
         self.set_leader(&mut message);
         FileResponse {
-            message,
             files: read.files,
+            ..FileResponse::from(message)
         }
     }
 
@@ -245,10 +349,11 @@ impl Fetch {
             is_told = true;
         }
         if is_told {
+            let (host, port) = node.endpoints.advertised(&self.listener);
             response.node_endpoints.push(NodeEndpoint {
                 node_id: config.node_id,
-                host: node.host.clone().into(),
-                port: i32::from(node.port),
+                host,
+                port: i32::from(port),
                 rack: config.rack.clone().map(ByteString::from),
                 ..Default::default()
             });

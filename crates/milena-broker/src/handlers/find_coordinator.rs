@@ -1,6 +1,7 @@
 //! FindCoordinator 0–6. The coordinator is always this broker.
 
 use bytestring::ByteString;
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -8,24 +9,27 @@ use milena_wire::{
 };
 
 use super::common::{Outcome, RequestContext};
-use crate::node::Node;
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
 /// The message of a success before version 4, where Kafka writes the name of the error code.
 const SUCCESS: &str = "NONE";
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -> Outcome<FindCoordinatorResponse> {
-    let node = cx.node;
     let version = cx.request.version;
+    let is_share = request.key_type == SHARE && version >= versions::find_coordinator::SHARE_GROUPS;
+    if is_share && !cx.authorize_cluster(Operation::ClusterAction) {
+        return cx.refuse(&request, ErrorCode::ClusterAuthorizationFailed);
+    }
     if version >= versions::find_coordinator::COORDINATORS {
         let keys = request.coordinator_keys.into_iter();
         return Outcome::Ready(FindCoordinatorResponse {
-            coordinators: keys.map(|key| find(node, request.key_type, key)).collect(),
+            coordinators: keys.map(|key| find(cx, request.key_type, key)).collect(),
             ..Default::default()
         });
     }
-    let found = find(node, request.key_type, request.key);
+    let found = find(cx, request.key_type, request.key);
     let succeeded = found.error_code == ErrorCode::None.code();
     Outcome::Ready(FindCoordinatorResponse {
         error_code: found.error_code,
@@ -41,22 +45,32 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FindCoordinatorRequest) -
     })
 }
 
-fn find(node: &Node, key_type: i8, key: ByteString) -> Coordinator {
-    if !matches!(key_type, GROUP | TRANSACTION) {
+fn find(cx: &RequestContext<'_>, key_type: i8, key: ByteString) -> Coordinator {
+    let rights = match key_type {
+        GROUP => cx.check_group(Operation::Describe, &key),
+        TRANSACTION => cx.check_transactional_id(Operation::Describe, &key),
+        _ => Err(ErrorCode::InvalidRequest),
+    };
+    if let Err(error) = rights {
+        let reason = match error {
+            ErrorCode::InvalidRequest => format!("there is no coordinator for keys of type {key_type}"),
+            error => error.to_string(),
+        };
         return Coordinator {
             key,
             node_id: -1,
             port: -1,
-            error_code: ErrorCode::InvalidRequest.code(),
-            error_message: Some(format!("there is no coordinator for keys of type {key_type}").into()),
+            error_code: error.code(),
+            error_message: Some(reason.into()),
             ..Default::default()
         };
     }
+    let (host, port) = cx.advertised();
     Coordinator {
         key,
-        node_id: node.config().node_id,
-        host: node.host.clone().into(),
-        port: i32::from(node.port),
+        node_id: cx.node.config().node_id,
+        host,
+        port: i32::from(port),
         ..Default::default()
     }
 }

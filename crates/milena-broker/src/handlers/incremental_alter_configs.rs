@@ -22,14 +22,13 @@ pub(super) fn handle(
     cx: &RequestContext<'_>,
     request: IncrementalAlterConfigsRequest,
 ) -> Outcome<IncrementalAlterConfigsResponse> {
-    let node = cx.node;
     let alterations = request.resources.into_iter().map(|resource| Alteration {
         resource_type: resource.resource_type,
         resource_name: resource.resource_name,
         ops: resource.configs.into_iter().map(op).collect(),
         replaces_all: false,
     });
-    let altered = alter_each(node, alterations.collect(), request.validate_only);
+    let altered = alter_each(cx, alterations.collect(), request.validate_only);
     let responses = altered.into_iter().map(|altered| AlterConfigsResourceResponse {
         error_code: altered.error_code,
         error_message: altered.error_message,

@@ -1,11 +1,17 @@
 //! LeaveGroup 0–5.
 
-use milena_machines::group::{GroupReply, GroupRequest};
+use milena_machines::{
+    authorizer::Operation,
+    group::{GroupReply, GroupRequest},
+};
 use milena_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
 use super::common::{GroupResult, Outcome, RequestContext, error_of};
 
 pub(super) fn handle(cx: &RequestContext<'_>, body: LeaveGroupRequest) -> Outcome<LeaveGroupResponse> {
+    if let Err(error) = cx.check_group(Operation::Read, &body.group_id) {
+        return cx.refuse(&body, error);
+    }
     cx.request_group(&body.group_id.clone(), GroupRequest::Leave(body), response)
 }
 

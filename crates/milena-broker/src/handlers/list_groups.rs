@@ -1,6 +1,9 @@
 //! ListGroups 0–5.
 
-use milena_machines::group::{GroupReply, GroupRequest};
+use milena_machines::{
+    authorizer::{Operation, ResourceType},
+    group::{GroupReply, GroupRequest},
+};
 use milena_wire::messages::{ListGroupsRequest, ListGroupsResponse};
 
 use super::common::{GroupResult, Outcome, RequestContext};
@@ -11,7 +14,20 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: ListGroupsRequest) -> Outcom
         types: body.types_filter,
     };
     match cx.node.groups.request_all(cx.node, &cx.source(), &request) {
-        Ok(replies) => cx.respond_to_all(replies.into_iter().map(Ok).collect(), response),
+        Ok(replies) => {
+            let detached = cx.detach();
+            cx.respond_to_all(replies.into_iter().map(Ok).collect(), move |outcomes| {
+                let mut response = response(outcomes);
+                let cx = detached.cx();
+                if !cx.authorize_cluster_silently(Operation::Describe) {
+                    let groups = &mut response.groups;
+                    groups.retain(|group| {
+                        cx.authorize_silently(Operation::Describe, ResourceType::Group, &group.group_id)
+                    });
+                }
+                response
+            })
+        }
         Err(error) => {
             let response = ListGroupsResponse {
                 error_code: error.code(),

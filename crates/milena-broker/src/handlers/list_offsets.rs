@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use milena_log::{Isolation, LogView, OffsetAndTime};
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -37,11 +38,13 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ListOffsetsRequest) -> Ou
         _ => Isolation::ReadUncommitted,
     };
     let topics = request.topics.into_iter().map(|requested| {
+        let is_allowed = cx.authorize_topic(Operation::Describe, &requested.name);
         let topic = node.topics().by_name(&requested.name).cloned();
         let named = NameCounts::count(requested.partitions.iter().map(|partition| partition.partition_index));
         let partitions = requested.partitions.iter().map(|partition| {
             let once = named.check_once(&partition.partition_index, "partition");
             let found = match once {
+                _ if !is_allowed => Err(ErrorCode::TopicAuthorizationFailed),
                 Ok(()) => look_up(node, version, isolation, topic.as_ref(), partition),
                 Err(refusal) => Err(refusal.code),
             };

@@ -1,6 +1,9 @@
 //! ListTransactions 0–2.
 
-use milena_machines::transaction::{IdPattern, TransactionReply, TransactionRequest, TransactionState};
+use milena_machines::{
+    authorizer::{Operation, ResourceType},
+    transaction::{IdPattern, TransactionReply, TransactionRequest, TransactionState},
+};
 use milena_wire::{
     errors::ErrorCode,
     messages::{ListTransactionsRequest, ListTransactionsResponse},
@@ -27,12 +30,19 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: ListTransactionsRequest) -> 
     };
     let replies = cx.node.transactions.request_all(cx.node, cx.request.version, &request);
     match replies {
-        Ok(replies) => cx.respond_to_all(replies.into_iter().map(Ok).collect(), |outcomes| {
-            ListTransactionsResponse {
-                unknown_state_filters,
-                ..response(outcomes)
-            }
-        }),
+        Ok(replies) => {
+            let detached = cx.detach();
+            cx.respond_to_all(replies.into_iter().map(Ok).collect(), move |outcomes| {
+                let mut response = response(outcomes);
+                let (cx, id) = (detached.cx(), ResourceType::TransactionalId);
+                let states = &mut response.transaction_states;
+                states.retain(|state| cx.authorize_silently(Operation::Describe, id, &state.transactional_id));
+                ListTransactionsResponse {
+                    unknown_state_filters,
+                    ..response
+                }
+            })
+        }
         Err(error) => failed(error),
     }
 }

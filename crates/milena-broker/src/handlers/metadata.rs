@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
+use milena_machines::authorizer::{Operation, ResourceType};
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
@@ -13,10 +14,11 @@ use milena_wire::{
     },
 };
 
-use super::common::{NOT_REQUESTED, OF_CLUSTER, OF_TOPIC, Outcome, RequestContext, if_requested};
+use super::common::{NOT_REQUESTED, Outcome, RequestContext};
 use crate::{
     node::Node,
-    topics::{Topic, name_problem},
+    quotas::MutationPermits,
+    topics::{Topic, is_internal, name_problem},
 };
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outcome<MetadataResponse> {
@@ -25,11 +27,22 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     // An empty list means all topics in version 0, null does in later ones.
     let requested = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < versions::metadata::AUTO_CREATION;
+    // As Kafka forwards the creation in its newest version, it is refused while the client is over its quota.
+    let mut permits = MutationPermits::new(cx.request.charge(), true);
     let mut topics: Vec<MetadataResponseTopic> = match requested {
-        None => node.topics().iter().map(|topic| describe(node, topic)).collect(),
+        None => {
+            let is_visible =
+                |topic: &&Arc<Topic>| cx.authorize_silently(Operation::Describe, ResourceType::Topic, &topic.name);
+            let topics = node.topics();
+            topics
+                .iter()
+                .filter(is_visible)
+                .map(|topic| describe(node, topic))
+                .collect()
+        }
         Some(requested) => requested
             .into_iter()
-            .map(|requested| find(node, requested, may_create))
+            .map(|requested| find(cx, requested, may_create.then_some(&mut permits)))
             .collect(),
     };
     if request.include_topic_authorized_operations {
@@ -37,27 +50,35 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
             .iter_mut()
             .filter(|topic| topic.error_code == ErrorCode::None.code())
         {
-            topic.topic_authorized_operations = OF_TOPIC;
+            let name = topic.name.clone().unwrap_or_default();
+            topic.topic_authorized_operations = cx.authorized_operations(ResourceType::Topic, &name);
         }
     }
     let config = node.config();
+    let (host, port) = cx.advertised();
     Outcome::Ready(MetadataResponse {
         brokers: vec![MetadataResponseBroker {
             node_id: config.node_id,
-            host: node.host.clone().into(),
-            port: i32::from(node.port),
+            host,
+            port: i32::from(port),
             rack: config.rack.clone().map(ByteString::from),
             ..Default::default()
         }],
         cluster_id: Some(node.cluster_id.clone().into()),
         controller_id: config.node_id,
         topics,
-        cluster_authorized_operations: if_requested(request.include_cluster_authorized_operations, OF_CLUSTER),
+        cluster_authorized_operations: cx.cluster_operations(request.include_cluster_authorized_operations),
         ..Default::default()
     })
 }
 
-fn find(node: &Node, requested: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+/// A topic, which is created if there are permits for it.
+fn find(
+    cx: &RequestContext<'_>,
+    requested: MetadataRequestTopic,
+    permits: Option<&mut MutationPermits<'_>>,
+) -> MetadataResponseTopic {
+    let node = cx.node;
     let id = requested.topic_id;
     let found = node
         .topics()
@@ -65,19 +86,43 @@ fn find(node: &Node, requested: MetadataRequestTopic, may_create: bool) -> Metad
         .cloned();
     // Java's clients name a topic by id with an empty name instead of null.
     let name = requested.name.filter(|_| id.is_zero());
-    match (found, name) {
-        (Some(topic), _) => describe(node, &topic),
-        (None, None) => MetadataResponseTopic {
+    let known_name = name.as_ref().or(found.as_ref().map(|topic| &topic.name));
+    let is_denied = |name: &ByteString| !cx.authorize_topic(Operation::Describe, name);
+    if known_name.is_some_and(is_denied) {
+        // An id is no secret, so the response confirms it. A name is not confirmed: it gets no id.
+        return MetadataResponseTopic {
+            topic_id: id,
+            ..unknown(name, ErrorCode::TopicAuthorizationFailed)
+        };
+    }
+    match (found, name, permits) {
+        (Some(topic), ..) => describe(node, &topic),
+        (None, None, _) => MetadataResponseTopic {
             topic_id: id,
             ..unknown(None, ErrorCode::UnknownTopicId)
         },
-        (None, Some(name)) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
-        (None, Some(name)) if may_create => match node.auto_create_topic(&name) {
+        (None, Some(name), Some(_)) if is_creation_denied(cx, &name) => MetadataResponseTopic {
+            is_internal: is_internal(&name),
+            ..unknown(Some(name), ErrorCode::TopicAuthorizationFailed)
+        },
+        (None, Some(name), _) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
+        (None, Some(name), Some(permits)) => match node.auto_create_topic(&name, permits) {
             Ok(topic) => describe(node, &topic),
+            // Clients do not expect the error here; they retry after this one.
+            Err(refusal) if refusal.code == ErrorCode::ThrottlingQuotaExceeded => {
+                unknown(Some(name), ErrorCode::UnknownTopicOrPartition)
+            }
             Err(refusal) => unknown(Some(name), refusal.code),
         },
-        (None, Some(name)) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
+        (None, Some(name), None) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
     }
+}
+
+/// Whether a missing topic would be created if the client had the right.
+fn is_creation_denied(cx: &RequestContext<'_>, name: &ByteString) -> bool {
+    cx.node.config().auto_create_topics_enable
+        && !cx.authorize_cluster_silently(Operation::Create)
+        && !cx.authorize_topic(Operation::Create, name)
 }
 
 fn unknown(name: Option<ByteString>, error: ErrorCode) -> MetadataResponseTopic {

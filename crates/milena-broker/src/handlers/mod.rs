@@ -11,6 +11,7 @@ mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 mod alter_user_scram_credentials;
 mod api_versions;
+mod client_quotas;
 mod common;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -48,6 +49,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod rights;
 mod sasl_authenticate;
 mod sasl_handshake;
 mod sync_group;
@@ -57,7 +59,7 @@ mod unregister_broker;
 mod update_features;
 mod write_txn_markers;
 
-pub(crate) use common::{BoxFuture, Outcome, RequestContext};
+pub(crate) use common::{BoxFuture, FileResponse, HandlerThrottle, Outcome, RequestContext};
 
 use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -123,6 +125,8 @@ apis! {
     AlterPartitionReassignments => alter_partition_reassignments::handle, may_block;
     ListPartitionReassignments => list_partition_reassignments::handle, may_block;
     OffsetDelete => offset_delete::handle;
+    DescribeClientQuotas => client_quotas::describe, may_block;
+    AlterClientQuotas => client_quotas::alter, may_block;
     DescribeUserScramCredentials => describe_user_scram_credentials::handle;
     AlterUserScramCredentials => alter_user_scram_credentials::handle, may_block;
     DescribeQuorum => describe_quorum::handle, may_block;
@@ -189,6 +193,7 @@ impl Api {
 /// Fails the build if a row of the table has the handler of another API.
 const fn check_key<R: Request, T>(key: ApiKey, _: fn(&RequestContext<'_>, R) -> Outcome<T>) -> ApiKey {
     assert!(key.id() == R::KEY.id(), "the handler is of another API");
+    assert!(rights::of(key).is_some(), "handlers/rights.rs has no row for this API");
     key
 }
 
@@ -198,7 +203,6 @@ const fn refusal_of<R: Request, T>(_: fn(&RequestContext<'_>, R) -> Outcome<T>) 
 }
 
 /// Refuses a request without serving it: returns the error response of its API, `None` if there is none.
-#[allow(dead_code, reason = "log-ins use it")]
 pub(crate) fn refuse(cx: &RequestContext<'_>, error: ErrorCode) -> Option<OutboundResponse> {
     let api = APIS.iter().find(|api| api.key == cx.request.key)?;
     (api.refuse)(cx.request, error)

@@ -1,7 +1,10 @@
 //! OffsetCommit 2–10. Topics that do not exist are refused here, before the coordinator.
 
 use bytestring::ByteString;
-use milena_machines::group::{GroupReply, GroupRequest};
+use milena_machines::{
+    authorizer::Operation,
+    group::{GroupReply, GroupRequest},
+};
 use milena_wire::{
     Uuid,
     api::versions,
@@ -14,14 +17,16 @@ use milena_wire::{
 };
 
 use super::common::{GroupResult, Outcome, RequestContext, error_of};
-use crate::node::Node;
 
 pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetCommitRequest) -> Outcome<OffsetCommitResponse> {
+    if let Err(error) = cx.check_group(Operation::Read, &body.group_id) {
+        return cx.refuse(&body, error);
+    }
     let version = cx.request.version;
     let mut refused = vec![];
     let topics = std::mem::take(&mut body.topics);
     for topic in topics {
-        let (known, unknown) = sort_out(cx.node, version, topic);
+        let (known, unknown) = sort_out(cx, topic);
         body.topics.extend(known);
         refused.extend(unknown);
     }
@@ -53,13 +58,22 @@ pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetCommitRequest) -> 
 
 /// Splits a topic into the partitions that exist, with both name and id of the topic, and the rows of the others.
 fn sort_out(
-    node: &Node,
-    version: i16,
+    cx: &RequestContext<'_>,
     mut topic: OffsetCommitRequestTopic,
 ) -> (Option<OffsetCommitRequestTopic>, Option<OffsetCommitResponseTopic>) {
-    let found = node.topics().called(&topic.name, topic.topic_id).cloned();
+    let found = cx.node.topics().called(&topic.name, topic.topic_id).cloned();
+    let has_ids = cx.request.version >= versions::offset_commit::TOPIC_IDS;
+    // Without a topic there is no name that an id stands for.
+    let name = match (&found, has_ids) {
+        (_, false) => Some(&topic.name),
+        (Some(found), true) => Some(&found.name),
+        (None, true) => None,
+    };
+    if name.is_some_and(|name| !cx.authorize_topic(Operation::Read, name)) {
+        return (None, Some(failed(topic, ErrorCode::TopicAuthorizationFailed)));
+    }
     let Some(found) = found else {
-        let error = match version {
+        let error = match cx.request.version {
             versions::offset_commit::TOPIC_IDS.. => ErrorCode::UnknownTopicId,
             _ => ErrorCode::UnknownTopicOrPartition,
         };

@@ -1,7 +1,10 @@
 //! OffsetFetch 1–10. Versions up to 7 have one group; from version 10 on topics are named by id.
 
 use bytestring::ByteString;
-use milena_machines::group::{GroupReply, GroupRequest};
+use milena_machines::{
+    authorizer::{Operation, ResourceType},
+    group::{GroupReply, GroupRequest},
+};
 use milena_wire::{
     Uuid,
     api::versions,
@@ -27,32 +30,38 @@ pub(super) fn handle(cx: &RequestContext<'_>, body: OffsetFetchRequest) -> Outco
     } else {
         vec![one_group(body)]
     };
-    // Rows of unknown topics are made here, for each group.
-    let mut unknown = vec![];
+    // Rows of topics that are unknown or hidden are made here, for each group.
+    let mut refused = vec![];
+    let mut replies = vec![];
     for group in &mut groups {
-        unknown.push(if version >= versions::offset_fetch::TOPIC_IDS {
-            name_topics(cx.node, group)
-        } else {
-            vec![]
-        });
-    }
-    let requests = groups.iter().map(|group| {
+        if let Err(error) = cx.check_group(Operation::Describe, &group.group_id) {
+            refused.push(vec![]);
+            replies.push(Err(error));
+            continue;
+        }
+        refused.push(take_refused(cx, group));
         let request = GroupRequest::OffsetFetch {
             group: group.clone(),
             require_stable,
         };
-        (&*group.group_id, request)
-    });
-    let node = cx.node.clone();
-    let group_ids: Vec<ByteString> = groups.iter().map(|group| group.group_id.clone()).collect();
-    cx.request_groups(requests.collect(), move |outcomes| {
-        let groups = group_ids.into_iter().zip(outcomes).zip(unknown);
-        let groups = groups.map(|((group_id, outcome), unknown)| {
-            let mut group = described(group_id, outcome);
-            if version >= versions::offset_fetch::TOPIC_IDS {
-                identify_topics(&node, &mut group);
+        replies.push(cx.node.groups.request(cx.node, &cx.source(), &group.group_id, request));
+    }
+    let detached = cx.detach();
+    cx.respond_to_all(replies, move |outcomes| {
+        let cx = detached.cx();
+        let groups = groups.into_iter().zip(outcomes).zip(refused);
+        let groups = groups.map(|((requested, outcome), refused)| {
+            let mut group = described(requested.group_id, outcome);
+            if requested.topics.is_none() {
+                let topics = &mut group.topics;
+                topics.retain(|topic| cx.authorize_silently(Operation::Describe, ResourceType::Topic, &topic.name));
             }
-            group.topics.extend(unknown);
+            if version >= versions::offset_fetch::TOPIC_IDS {
+                identify_topics(cx.node, &mut group);
+            }
+            if group.error_code == ErrorCode::None.code() {
+                group.topics.extend(refused);
+            }
             group
         });
         response(version, groups.collect())
@@ -76,36 +85,52 @@ fn one_group(body: OffsetFetchRequest) -> OffsetFetchRequestGroup {
     }
 }
 
-/// Sets the names of topics that are named by id. Unknown topics are removed, and returned as rows.
-fn name_topics(node: &Node, group: &mut OffsetFetchRequestGroup) -> Vec<OffsetFetchResponseTopics> {
-    let mut unknown = vec![];
+/// Sets the names of topics that are named by id. Topics that are unknown or hidden are removed, and returned as rows.
+fn take_refused(cx: &RequestContext<'_>, group: &mut OffsetFetchRequestGroup) -> Vec<OffsetFetchResponseTopics> {
+    let has_ids = cx.request.version >= versions::offset_fetch::TOPIC_IDS;
+    let mut refused = vec![];
     let Some(topics) = &mut group.topics else {
-        return unknown;
+        return refused;
     };
     topics.retain_mut(|topic| {
-        if let Some(found) = node.topics().by_id(topic.topic_id) {
-            topic.name = found.name.clone();
-            return true;
-        }
-        let partitions = topic
-            .partition_indexes
-            .iter()
-            .map(|index| OffsetFetchResponsePartitions {
-                partition_index: *index,
-                committed_offset: -1,
-                committed_leader_epoch: -1,
-                metadata: Some(ByteString::new()),
-                error_code: ErrorCode::UnknownTopicId.code(),
-                ..Default::default()
-            });
-        unknown.push(OffsetFetchResponseTopics {
-            topic_id: topic.topic_id,
-            partitions: partitions.collect(),
-            ..Default::default()
-        });
+        let found = has_ids.then(|| cx.node.topics().by_id(topic.topic_id).map(|found| found.name.clone()));
+        let error = match found {
+            Some(None) => ErrorCode::UnknownTopicId,
+            found => {
+                if let Some(name) = found.flatten() {
+                    topic.name = name;
+                }
+                match cx.authorize_topic(Operation::Describe, &topic.name) {
+                    true => return true,
+                    false => ErrorCode::TopicAuthorizationFailed,
+                }
+            }
+        };
+        refused.push(failed_topic(topic, error, has_ids));
         false
     });
-    unknown
+    refused
+}
+
+/// The row of a topic, with its id or its name, whichever the version has.
+fn failed_topic(topic: &OffsetFetchRequestTopics, error: ErrorCode, has_ids: bool) -> OffsetFetchResponseTopics {
+    let partitions = topic
+        .partition_indexes
+        .iter()
+        .map(|index| OffsetFetchResponsePartitions {
+            partition_index: *index,
+            committed_offset: -1,
+            committed_leader_epoch: -1,
+            metadata: Some(ByteString::new()),
+            error_code: error.code(),
+            ..Default::default()
+        });
+    OffsetFetchResponseTopics {
+        topic_id: topic.topic_id,
+        name: if has_ids { ByteString::new() } else { topic.name.clone() },
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
 }
 
 /// Replaces names of topics by their ids. Topics that were deleted are removed.

@@ -1,5 +1,6 @@
 //! OffsetForLeaderEpoch 2–4.
 
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -20,10 +21,15 @@ pub(super) fn handle(
     request: OffsetForLeaderEpochRequest,
 ) -> Outcome<OffsetForLeaderEpochResponse> {
     let node = cx.node;
+    let may_see_all = cx.authorize_cluster_silently(Operation::ClusterAction);
     let topics = request.topics.into_iter().map(|requested| {
+        let is_allowed = may_see_all || cx.authorize_topic(Operation::Describe, &requested.topic);
         let topic = node.topics().by_name(&requested.topic).cloned();
         let partitions = requested.partitions.iter().map(|partition| {
-            let found = look_up(node, topic.as_deref(), partition);
+            let found = match is_allowed {
+                true => look_up(node, topic.as_deref(), partition),
+                false => Err(ErrorCode::TopicAuthorizationFailed),
+            };
             let ((leader_epoch, end_offset), error) = match found {
                 Ok(found) => (found, ErrorCode::None),
                 Err(error) => (UNDEFINED, error),

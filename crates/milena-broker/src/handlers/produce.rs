@@ -8,6 +8,7 @@ use bytestring::ByteString;
 use milena_log::{AppendError, Appended, InvalidBatch};
 use milena_machines::{
     TopicPartition,
+    authorizer::Operation,
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest, produce_error},
 };
 use milena_wire::{
@@ -32,8 +33,12 @@ use crate::{
     topics::Topic,
 };
 
-pub(super) fn handle(cx: &RequestContext<'_>, request: ProduceRequest) -> Outcome<ProduceResponse> {
+pub(super) fn handle(cx: &RequestContext<'_>, mut request: ProduceRequest) -> Outcome<ProduceResponse> {
     let version = cx.request.version;
+    if let Err(error) = check_transaction(cx, &request) {
+        return cx.refuse(&request, error);
+    }
+    let denied = take_denied(cx, &mut request);
     let added = match add_partitions(cx.node, version, &request) {
         None => Ok(()),
         Some(Ok(PendingReply::Ready(added))) => was_added(Ok(added)),
@@ -42,20 +47,60 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ProduceRequest) -> Outcom
             let node = Arc::clone(cx.node);
             return Outcome::First(Box::pin(async move {
                 let added = was_added(later.wait().await);
-                produce(&node, version, request, added)
+                produce(&node, version, request, added, denied)
             }));
         }
         Some(Err(error)) => Err(error),
     };
-    produce(cx.node, version, request, added)
+    produce(cx.node, version, request, added, denied)
 }
 
-/// Appends all batches. `added` is an error if partitions that are new in the transaction could not be added to it.
+/// Refuses records of a transaction without the id of one, or if the client may not write with that id.
+fn check_transaction(cx: &RequestContext<'_>, request: &ProduceRequest) -> Result<(), ErrorCode> {
+    let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    let mut records = partitions.filter_map(|partition| partition.records.as_ref());
+    if !records.any(|records| transaction_of(records).is_some()) {
+        return Ok(());
+    }
+    match &request.transactional_id {
+        Some(id) => cx.check_transactional_id(Operation::Write, id),
+        None => Err(ErrorCode::TransactionalIdAuthorizationFailed),
+    }
+}
+
+/// Removes topics that the client may not write to, and returns them as rows. Ids of no topic stay.
+fn take_denied(cx: &RequestContext<'_>, request: &mut ProduceRequest) -> Vec<TopicProduceResponse> {
+    let is_denied = |data: &mut TopicProduceData| {
+        if data.topic_id.is_zero() {
+            return !cx.authorize_topic(Operation::Write, &data.name);
+        }
+        let name = cx.node.topics().by_id(data.topic_id).map(|topic| topic.name.clone());
+        name.is_some_and(|name| !cx.authorize_topic(Operation::Write, &name))
+    };
+    let denied = request.topic_data.extract_if(.., is_denied).map(|data| {
+        let partitions = data.partition_data.iter().map(|partition| PartitionProduceResponse {
+            index: partition.index,
+            error_code: ErrorCode::TopicAuthorizationFailed.code(),
+            base_offset: -1,
+            ..Default::default()
+        });
+        TopicProduceResponse {
+            partition_responses: partitions.collect(),
+            name: data.name,
+            topic_id: data.topic_id,
+            ..Default::default()
+        }
+    });
+    denied.collect()
+}
+
+/// Appends all batches; `denied` are rows of topics that the client may not write to. `added` is an error if partitions that are new in the transaction could not be added to it.
 fn produce(
     node: &Arc<Node>,
     version: i16,
     request: ProduceRequest,
     added: Result<(), ErrorCode>,
+    denied: Vec<TopicProduceResponse>,
 ) -> Outcome<ProduceResponse> {
     let acks = request.acks;
     let mut produce = Produce {
@@ -65,10 +110,11 @@ fn produce(
         transactional_id: request.transactional_id,
         added,
         unsynced: vec![],
-        failed: false,
+        failed: !denied.is_empty(),
     };
     let topics = request.topic_data.into_iter();
-    let responses = topics.map(|topic| produce.topic(topic)).collect();
+    let mut responses: Vec<TopicProduceResponse> = topics.map(|topic| produce.topic(topic)).collect();
+    responses.extend(denied);
     let mut response = ProduceResponse {
         responses,
         ..ProduceResponse::default()

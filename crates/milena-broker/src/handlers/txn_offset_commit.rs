@@ -2,6 +2,7 @@
 //! group to the transaction.
 
 use milena_machines::{
+    authorizer::Operation,
     group::{GroupReply, GroupRequest},
     transaction::{ProducerEpoch, TransactionReply, TransactionRequest},
 };
@@ -16,10 +17,16 @@ use milena_wire::{
 };
 
 use super::common::{GroupResult, Outcome, RequestContext, error_of, was_added};
-use crate::{coordinators::PendingReply, node::Node};
+use crate::coordinators::PendingReply;
 
 pub(super) fn handle(cx: &RequestContext<'_>, mut request: TxnOffsetCommitRequest) -> Outcome<TxnOffsetCommitResponse> {
-    let refused = take_unknown(cx.node, &mut request);
+    let rights = cx
+        .check_transactional_id(Operation::Write, &request.transactional_id)
+        .and_then(|()| cx.check_group(Operation::Read, &request.group_id));
+    if let Err(error) = rights {
+        return cx.refuse(&request, error);
+    }
+    let refused = take_refused(cx, &mut request);
     if request.topics.is_empty() {
         return Outcome::Ready(response(Err(ErrorCode::None), vec![], refused));
     }
@@ -29,14 +36,9 @@ pub(super) fn handle(cx: &RequestContext<'_>, mut request: TxnOffsetCommitReques
         Ok(Some(PendingReply::Ready(added))) => was_added(Ok(added)),
         Ok(Some(later)) => {
             // The group's coordinator sees the offsets only when that of the transaction has stored the group.
-            let (node, frame, peer) = (cx.node.clone(), cx.request.clone(), cx.peer.clone());
+            let detached = cx.detach();
             return Outcome::later(async move {
-                let cx = RequestContext {
-                    node: &node,
-                    peer: &peer,
-                    request: &frame,
-                };
-                let result = match was_added(later.wait().await).and_then(|()| commit(&cx, request)) {
+                let result = match was_added(later.wait().await).and_then(|()| commit(&detached.cx(), request)) {
                     Ok(reply) => reply.wait().await,
                     Err(error) => Err(error),
                 };
@@ -104,11 +106,15 @@ fn producer(body: &TxnOffsetCommitRequest) -> ProducerEpoch {
     }
 }
 
-/// Removes unknown topics and partitions, and returns them as rows.
-fn take_unknown(node: &Node, body: &mut TxnOffsetCommitRequest) -> Vec<TxnOffsetCommitResponseTopic> {
+/// Removes topics and partitions that are unknown or that the client may not read, and returns them as rows.
+fn take_refused(cx: &RequestContext<'_>, body: &mut TxnOffsetCommitRequest) -> Vec<TxnOffsetCommitResponseTopic> {
     let mut refused = vec![];
     body.topics.retain_mut(|topic| {
-        let found = node.topics().by_name(&topic.name).cloned();
+        if !cx.authorize_topic(Operation::Read, &topic.name) {
+            refused.push(failed(topic, ErrorCode::TopicAuthorizationFailed));
+            return false;
+        }
+        let found = cx.node.topics().by_name(&topic.name).cloned();
         let is_known = |index: i32| found.as_ref().is_some_and(|found| found.partition(index).is_some());
         let unknown = topic
             .partitions

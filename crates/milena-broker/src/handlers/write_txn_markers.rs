@@ -1,6 +1,6 @@
 //! WriteTxnMarkers 1–2: operators end transactions with it that their coordinator no longer knows.
 
-use milena_machines::transaction::ProducerEpoch;
+use milena_machines::{authorizer::Operation, transaction::ProducerEpoch};
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -18,6 +18,9 @@ use crate::{coordinators::append_marker, node::Node, partition::EndMarker};
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: WriteTxnMarkersRequest) -> Outcome<WriteTxnMarkersResponse> {
     let node = cx.node;
+    if !cx.authorize_cluster_silently(Operation::Alter) && !cx.authorize_cluster(Operation::ClusterAction) {
+        return cx.refuse(&request, ErrorCode::ClusterAuthorizationFailed);
+    }
     Outcome::Ready(WriteTxnMarkersResponse {
         markers: request.markers.into_iter().map(|marker| write(node, marker)).collect(),
         ..Default::default()

@@ -10,12 +10,12 @@ use std::{
 
 use bytestring::ByteString;
 use milena_machines::{
-    group::{GroupReply, GroupRequest},
+    group::{GroupReply, GroupRequest, VisibleTopics},
     transaction::{TransactionReply, TransactionRequest},
 };
 use milena_wire::{errors::ErrorCode, messages::offset_fetch_request::OffsetFetchRequestGroup};
 
-use super::{PartitionMetrics, text::Text};
+use super::{PartitionMetrics, listeners::listeners, quotas, text::Text};
 use crate::{
     coordinators::{PendingReply, RequestSource},
     handlers::APIS,
@@ -33,11 +33,14 @@ pub(super) async fn render(node: &Arc<Node>) -> String {
     let mut text = Text::default();
     requests(node, &mut text);
     network(node, &mut text);
+    listeners(node, &mut text);
     let topics: Vec<Arc<Topic>> = node.topics().iter().cloned().collect();
+    authorizer(node, &mut text);
     traffic(&topics, &mut text);
     logs(&topics, &mut text);
     groups(node, &mut text).await;
     transactions(node, &mut text).await;
+    quotas::render(node, &mut text);
     // Those of the whole process, which may have several brokers.
     text.append(&milena_invariant::to_prometheus());
     text.finish()
@@ -105,6 +108,27 @@ fn network(node: &Node, text: &mut Text) {
         created.saturating_sub(closed),
     );
     text.single("kafka_brokers", "gauge", "Brokers of the cluster.", 1);
+}
+
+fn authorizer(node: &Node, text: &mut Text) {
+    const DECISIONS: &str = "milena_authorizer_decisions_total";
+    let Some(authorizer) = &node.authorizer else {
+        return;
+    };
+    let help = "Decisions of the authorizer, by operation, type of the resource and result.";
+    text.family(DECISIONS, "counter", help);
+    for (operation, resource_type, allowed, denied) in authorizer.counts.all() {
+        for (result, count) in [("allowed", allowed), ("denied", denied)] {
+            let labels: [(&str, &dyn std::fmt::Display); 3] = [
+                ("operation", &operation),
+                ("resource_type", &resource_type),
+                ("result", &result),
+            ];
+            text.sample(DECISIONS, &labels, count);
+        }
+    }
+    let count = authorizer.acls().len();
+    text.single("milena_authorizer_acls", "gauge", "ACLs of the cluster.", count);
 }
 
 fn traffic(topics: &[Arc<Topic>], text: &mut Text) {
@@ -267,6 +291,7 @@ async fn described_groups(node: &Arc<Node>) -> Vec<Group> {
         version: VERSION,
         client_id: &None,
         peer: &peer,
+        visible_topics: VisibleTopics::default(),
     };
     let list = GroupRequest::List {
         states: vec![],

@@ -6,9 +6,12 @@
 mod collect;
 mod endpoint;
 mod histogram;
+mod listeners;
+mod quotas;
 mod text;
 
-pub(crate) use endpoint::{bind, serve};
+pub(crate) use endpoint::{CONNECTIONS_MAX, serve};
+pub(crate) use listeners::ListenerMetrics;
 
 use std::{
     sync::{

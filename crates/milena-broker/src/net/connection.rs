@@ -8,29 +8,38 @@ use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use milena_invariant::violated;
+use milena_machines::sasl::RequestVerdict;
+use milena_wire::api::ApiKey;
 use milena_wire::frame::LENGTH_SIZE;
-use tokio::{
-    net::{TcpStream, tcp::OwnedWriteHalf},
-    time::Instant,
-};
+use tokio::{net::TcpStream, time::Instant};
 
 use super::{
     Peer,
-    frames::{FrameReader, ReadFrameError},
+    endpoint::Endpoint,
+    establish::{Established, establish},
+    failures::ConnectionFailure,
+    frames::{FrameMemory, FrameReader, ReadFrame, ReadFrameError},
     inbound::InboundRequest,
+    login::{Login, LoginIo},
     outbound::OutboundResponse,
+    transport::Transport,
 };
 use crate::{
     handlers::{self, BoxFuture, Outcome, RequestContext},
     node::Node,
 };
 
-/// Responses that may be pending at once; no more requests are read while there are so many.
-const PENDING_MAX: usize = 64;
-
-pub(super) async fn serve(stream: TcpStream, peer: Peer, node: Arc<Node>) {
+/// Serves a connection until it ends.
+pub(super) async fn serve(socket: TcpStream, mut peer: Peer, endpoint: Arc<Endpoint>, node: Arc<Node>) {
     let _open = node.metrics.connection_opened();
-    if let Err(reason) = run(stream, &node, &peer).await {
+    let _open_on_listener = endpoint.metrics.opened();
+    let Some(established) = establish(socket, &mut peer, &endpoint, &node).await else {
+        return;
+    };
+    if let Err(reason) = run(established, &node, &peer, &endpoint).await {
+        if let CloseReason::WrongProtocol(failure) = &reason {
+            failure.report(&peer, &endpoint);
+        }
         tracing::debug!(
             event = "connection_closed",
             peer = %peer.address,
@@ -53,20 +62,28 @@ enum CloseReason {
     Refused(String),
     #[error("idle for {0:?} (connections.max.idle.ms)")]
     Idle(Duration),
+    #[error("{0}")]
+    WrongProtocol(ConnectionFailure),
+    #[error("its session has ended, and it was not renewed (connections.max.reauth.ms)")]
+    SessionExpired,
+    #[error("its session was not renewed")]
+    NotRenewed,
 }
 
-async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), CloseReason> {
+async fn run(established: Established, node: &Arc<Node>, peer: &Peer, endpoint: &Endpoint) -> Result<(), CloseReason> {
     let config = node.config();
     let length_max = usize::try_from(config.socket_request_max_bytes).unwrap_or(0);
     let idle_max = Duration::from_millis(u64::try_from(config.connections_max_idle_ms).unwrap_or(u64::MAX));
-    let (reader, writer) = stream.into_split();
-    let mut frames = FrameReader::new(reader, length_max, node.request_memory.clone());
+    let mut frames = established.frames.with_memory(length_max, node.request_memory.clone());
     let mut connection = Connection {
         node,
         peer,
+        endpoint,
         pending: VecDeque::new(),
-        writer,
+        transport: established.transport,
+        login: established.login,
     };
+    let pending_max = config.limits.pending_requests;
     let mut throttle_time = Duration::ZERO;
     // One timer for the whole connection. It is not reset with each request, only when it fires: most never do.
     let mut idle_timer = pin!(tokio::time::sleep(idle_max));
@@ -76,16 +93,19 @@ async fn run(stream: TcpStream, node: &Arc<Node>, peer: &Peer) -> Result<(), Clo
             tokio::time::sleep(throttle_time).await;
         }
         throttle_time = tokio::select! {
-            frame = frames.next(), if connection.pending.len() < PENDING_MAX => {
-                let Some(frame) = frame? else { return Ok(()) };
+            frame = frames.next(&mut connection.transport), if connection.pending.len() < pending_max => {
+                let frame = frame.map_err(|error| read_error(error, &frames))?;
+                let Some(frame) = frame else { return Ok(()) };
                 last_active = Instant::now();
-                connection.begin(frame.bytes.clone(), last_active).await?
+                if connection.may_begin(&frame.bytes)? {
+                    connection.begin(frame, last_active).await?
+                } else {
+                    Box::pin(connection.renew(frame.bytes.clone(), &mut frames)).await?
+                }
             }
             response = next_response(&mut connection.pending), if !connection.pending.is_empty() => {
-                let received = connection.pending.pop_front().map_or(last_active, |pending| pending.received);
-                let response = response.ok_or_else(|| CloseReason::Refused("a request has no response".to_owned()))?;
                 last_active = Instant::now();
-                connection.send(response, received).await?
+                connection.send_next(response).await?
             }
             () = &mut idle_timer, if connection.pending.is_empty() => {
                 if last_active.elapsed() >= idle_max {
@@ -103,22 +123,97 @@ struct PendingResponse {
     response: BoxFuture<Option<OutboundResponse>>,
     /// When the request was received.
     received: Instant,
+    /// The memory of a large request, which is in use until then.
+    _memory: Option<FrameMemory>,
 }
 
 struct Connection<'a> {
     node: &'a Arc<Node>,
     peer: &'a Peer,
+    endpoint: &'a Endpoint,
     /// Responses that are not sent yet, in the order of their requests.
     pending: VecDeque<PendingResponse>,
-    writer: OwnedWriteHalf,
+    transport: Transport,
+    /// Present on listeners with SASL.
+    login: Option<Login>,
 }
 
 impl Connection<'_> {
+    /// Whether a request may begin; if not, it is the start of a renewal of the session.
+    fn may_begin(&mut self, frame: &Bytes) -> Result<bool, CloseReason> {
+        let Some(login) = &mut self.login else {
+            return Ok(true);
+        };
+        let key = frame.first_chunk().map(|id| i16::from_be_bytes(*id));
+        // A request of an unknown API is refused where it is parsed.
+        let Some(key) = key.and_then(ApiKey::from_id) else {
+            return Ok(true);
+        };
+        match login.verdict(key) {
+            RequestVerdict::Serve => Ok(true),
+            RequestVerdict::Reauthenticate => Ok(false),
+            RequestVerdict::Expired => {
+                self.endpoint.metrics.session_expired();
+                Err(CloseReason::SessionExpired)
+            }
+        }
+    }
+
+    /// Renews the session (KIP-368), after the responses to all requests before. Returns their throttle time.
+    async fn renew(&mut self, frame: Bytes, frames: &mut FrameReader) -> Result<Duration, CloseReason> {
+        let mut throttle_time = Duration::ZERO;
+        while !self.pending.is_empty() {
+            let response = next_response(&mut self.pending).await;
+            throttle_time = throttle_time.max(self.send_next(response).await?);
+        }
+        let Some(login) = &mut self.login else {
+            return Ok(throttle_time);
+        };
+        let io = LoginIo {
+            node: self.node,
+            peer: self.peer,
+            transport: &mut self.transport,
+            frames,
+        };
+        match login.run(Some(frame), io).await {
+            Ok(session) => {
+                self.endpoint.metrics.reauthenticated();
+                tracing::debug!(
+                    event = "client_logged_in_again",
+                    peer = %self.peer.address,
+                    principal = %self.peer.principal,
+                    lifetime_ms = session.lifetime_ms,
+                    "client renewed its session"
+                );
+                Ok(throttle_time)
+            }
+            Err(error) => {
+                if let Some(failure) = error.failure() {
+                    self.endpoint.metrics.reauthentication_failed();
+                    failure.report(self.peer, self.endpoint);
+                }
+                self.transport.close();
+                Err(CloseReason::NotRenewed)
+            }
+        }
+    }
+
+    /// Sends the response to the oldest pending request, and returns its throttle time.
+    async fn send_next(&mut self, response: Option<OutboundResponse>) -> Result<Duration, CloseReason> {
+        let received = self
+            .pending
+            .pop_front()
+            .map_or_else(Instant::now, |pending| pending.received);
+        let response = response.ok_or_else(|| CloseReason::Refused("a request has no response".to_owned()))?;
+        self.send(response, received).await
+    }
+
     /// Begins a request, and sends its response if it is ready and none before it is pending. Returns the throttle time.
-    async fn begin(&mut self, frame: Bytes, received: Instant) -> Result<Duration, CloseReason> {
-        self.node.metrics.bytes_received(LENGTH_SIZE + frame.len());
-        let request = InboundRequest::parse(frame, self.node.throttle.clone())
-            .map_err(|error| CloseReason::Refused(error.to_string()))?;
+    async fn begin(&mut self, frame: ReadFrame, received: Instant) -> Result<Duration, CloseReason> {
+        self.node.metrics.bytes_received(LENGTH_SIZE + frame.bytes.len());
+        let request = InboundRequest::parse(frame.bytes.clone(), self.node.throttle.clone())
+            .map_err(|error| CloseReason::Refused(error.to_string()))?
+            .charged_to(self.peer, &self.node.quotas);
         let mut outcome = handlers::handle(&RequestContext {
             node: self.node,
             peer: self.peer,
@@ -141,7 +236,11 @@ impl Connection<'_> {
             }
             Outcome::Close(reason) => return Err(CloseReason::Refused(reason)),
         };
-        self.pending.push_back(PendingResponse { response, received });
+        self.pending.push_back(PendingResponse {
+            response,
+            received,
+            _memory: frame.kept_memory(),
+        });
         Ok(Duration::ZERO)
     }
 
@@ -149,10 +248,21 @@ impl Connection<'_> {
     async fn send(&mut self, mut response: OutboundResponse, received: Instant) -> Result<Duration, CloseReason> {
         let (key, throttle_time, bytes) = (response.key, response.throttle_time, response.size());
         let errors = std::mem::take(&mut response.errors);
-        response.send(&mut self.writer).await?;
+        match response.charge.take() {
+            None => self.transport.send(response).await?,
+            Some(charge) => charge.network(self.transport.send(response)).await?,
+        }
         self.node.metrics.bytes_sent(bytes);
         self.node.metrics.request_ended(key, received.elapsed(), &errors);
         Ok(throttle_time)
+    }
+}
+
+/// The reason why a frame could not be read, with a hint if the client speaks another protocol.
+fn read_error(error: ReadFrameError, frames: &FrameReader) -> CloseReason {
+    match ConnectionFailure::sniff(frames.head()) {
+        Some(failure) if matches!(error, ReadFrameError::Frame(_)) => CloseReason::WrongProtocol(failure),
+        _ => CloseReason::Read(error),
     }
 }
 

@@ -3,10 +3,12 @@
 use std::{
     fmt,
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytestring::ByteString;
+
+use crate::authorizer::PeerDecisions;
 
 /// The other end of a connection: its host, its principal, and the listener that accepted it.
 #[derive(Debug, Clone)]
@@ -18,6 +20,7 @@ pub(crate) struct Peer {
     /// The name of the listener, such as `PLAINTEXT`.
     pub(crate) listener: ByteString,
     software: Arc<Mutex<Software>>,
+    decisions: Arc<Mutex<PeerDecisions>>,
 }
 
 /// The identity of a client. Without authentication every client is [`Principal::ANONYMOUS`].
@@ -44,12 +47,18 @@ impl Peer {
             principal: Principal::ANONYMOUS,
             listener,
             software: Arc::default(),
+            decisions: Arc::default(),
         }
     }
 
     /// The broker itself, for requests to its own coordinators.
     pub(crate) fn internal() -> Self {
         Self::new(([127, 0, 0, 1], 0).into(), ByteString::new())
+    }
+
+    /// The decisions of the authorizer that the connection has met.
+    pub(crate) fn decisions(&self) -> MutexGuard<'_, PeerDecisions> {
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn software(&self) -> Software {
@@ -66,6 +75,13 @@ impl Principal {
         kind: ByteString::from_static("User"),
         name: ByteString::from_static("ANONYMOUS"),
     };
+
+    pub(crate) fn user(name: ByteString) -> Self {
+        Self {
+            kind: ByteString::from_static("User"),
+            name,
+        }
+    }
 }
 
 /// Kafka's form: `User:alice`.

@@ -71,8 +71,15 @@ impl Node {
             }
         }
         let refuse = |error| Refusal::of_config(&error, Scope::Broker);
+        let is_of_listener = |op: &AlterOp| op.name.starts_with("listener.name.");
+        let touches_listeners = change.replaces_all || change.ops.iter().any(is_of_listener);
         let overrides = alter_broker(&before, change.ops, layer).map_err(refuse)?;
         let config = BrokerConfig::resolve(overrides).map_err(refuse)?;
+        // Key stores are read before anything is stored, so that a change that cannot work is refused.
+        let security = match touches_listeners {
+            true => Some(self.endpoints.prepare(&config).map_err(refuse)?),
+            false => None,
+        };
         let topics: Vec<Arc<Topic>> = self.topics().iter().cloned().collect();
         let log_configs = topics
             .iter()
@@ -86,6 +93,9 @@ impl Node {
             dynamic_default: config.overrides.dynamic_default.clone(),
         }])?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        if let Some(security) = security {
+            self.endpoints.put_in_force(security);
+        }
         for (topic, log_config) in topics.iter().zip(&log_configs) {
             self.put_in_force(topic, log_config);
         }
@@ -97,6 +107,10 @@ impl Node {
         let mut metadata = self.metadata();
         let config = self.config();
         let mut overrides = config.overrides.clone();
+        if !overrides.groups.contains_key(group) {
+            let limit = ("milena.max.group.configs", config.limits.group_configs);
+            self.check_config_resource(group, overrides.groups.len(), limit)?;
+        }
         let before = overrides.groups.remove(group).filter(|_| !change.replaces_all);
         let refuse = |error| Refusal::of_config(&error, Scope::Group);
         let own = alter_group(&before.unwrap_or_default(), change.ops, &config).map_err(refuse)?;
@@ -120,6 +134,11 @@ impl Node {
     pub(crate) fn alter_client_metrics(&self, name: &str, change: ConfigChange) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let mut overrides = self.config().overrides.clone();
+        if !overrides.client_metrics.contains_key(name) {
+            let max = self.config().limits.client_metrics_subscriptions;
+            let limit = ("milena.max.client.metrics.subscriptions", max);
+            self.check_config_resource(name, overrides.client_metrics.len(), limit)?;
+        }
         let before = overrides.client_metrics.remove(name).filter(|_| !change.replaces_all);
         let refuse = |error| Refusal::of_config(&error, Scope::ClientMetrics);
         let own = alter_client_metrics(&before.unwrap_or_default(), change.ops).map_err(refuse)?;
@@ -246,7 +265,7 @@ pub(crate) fn no_loggers() -> Refusal {
 fn changed_log_config(topic: &Topic, overrides: &TopicOverrides, broker: &BrokerConfig) -> Result<LogConfig, Refusal> {
     let refuse = |reason: String| Refusal::new(ErrorCode::InvalidConfig, format!("topic {}: {reason}", topic.name));
     let config = TopicConfig::resolve(overrides, broker).map_err(|error| refuse(error.to_string()))?;
-    let config = log_config(&config);
+    let config = log_config(&config, broker);
     let in_memory = |durability| durability == Durability::Memory;
     let moves = |now| in_memory(now) != in_memory(config.durability);
     if topic.partitions.iter().any(|partition| moves(partition.durability())) {

@@ -20,7 +20,7 @@ fn a_broker_without_settings_works() {
     let expected = Listener {
         name: "PLAINTEXT".to_owned(),
         protocol: SecurityProtocol::Plaintext,
-        host: String::new(),
+        host: "127.0.0.1".to_owned(),
         port: 9092,
     };
     assert_eq!(config.advertised_listeners, config.listeners);
@@ -119,8 +119,8 @@ fn what_is_wrong_with_one_key_is_said() {
              one of disabled, downgrade, upgrade, bidirectional",
         ),
         (
-            &[("ssl.keystore.password", "secret")],
-            "ssl.keystore.password (code) is not supported: TLS is not supported",
+            &[("ssl.provider", "secret")],
+            "ssl.provider (code) is not supported: the broker does not use Java's TLS",
         ),
     ] {
         assert_eq!(broker(settings).unwrap_err().to_string(), message);

@@ -68,8 +68,12 @@ fn every_version_of_every_advertised_api_has_a_response_with_a_throttle_time() {
         };
     }
     sweep!(|_| api_versions_request());
+    sweep!(|_| SaslHandshakeRequest::default());
+    sweep!(|_| SaslAuthenticateRequest::default());
     sweep!(|_| MetadataRequest::default());
     sweep!(|_| DescribeClusterRequest::default());
+    sweep!(|_| DescribeClientQuotasRequest::default());
+    sweep!(|_| AlterClientQuotasRequest::default());
     sweep!(|_| DescribeTopicPartitionsRequest {
         response_partition_limit: 100,
         ..Default::default()

@@ -111,8 +111,10 @@ fn the_address_comes_from_a_flag_or_the_environment_or_is_the_default() {
     // A file named on the command line overrides the environment.
     let file = dir.path().join("client.properties");
     std::fs::write(&file, format!("bootstrap.servers={}\n", broker.address)).unwrap();
-    let output = with_variable(&refused(), &["topic", "list", "--config", file.to_str().unwrap()]);
-    assert!(output.status.success(), "{output:?}");
+    for option in ["--command-config", "--config", "-F"] {
+        let output = with_variable(&refused(), &["topic", "list", option, file.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+    }
     let help = milena(&["topic", "list", "--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -36,7 +36,9 @@ fn the_help_fits_a_terminal() {
         let text = help(&[command]);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
-    for command in ["topic", "group", "cluster", "config", "txn", "perf", "protocol"] {
+    for command in [
+        "topic", "group", "cluster", "config", "txn", "acl", "user", "quota", "perf", "protocol",
+    ] {
         let names = commands(&help(&[command]));
         assert!(!names.is_empty(), "{command}");
         for name in names.iter().filter(|name| *name != "help") {
@@ -66,6 +68,7 @@ fn every_shell_has_a_completion_script() {
         let output = milena(&["completion", shell]);
         let script = String::from_utf8(output.stdout).unwrap();
         assert!(script.contains(part) && script.contains("delete-offsets"), "{shell}");
+        assert!(script.contains("allow-principal"), "{shell}");
     }
 }
 
@@ -79,6 +82,7 @@ fn every_command_has_a_manual_page() {
         "milena-consume.1",
         "milena-group-reset.1",
         "milena-topic-create.1",
+        "milena-acl-create.1",
     ] {
         let text = std::fs::read_to_string(dir.path().join("man1").join(page)).unwrap();
         assert!(text.contains(".TH milena"), "{page}: {text}");

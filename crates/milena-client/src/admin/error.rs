@@ -2,7 +2,7 @@
 
 use milena_wire::{api::ApiKey, errors::ErrorCode, message::VersionRange};
 
-use crate::{config::ConfigErrors, net::CallError};
+use crate::{auth::AuthenticationError, config::ConfigErrors, net::CallError};
 
 /// The error of one item of a call. The text names the item, the problem and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,9 @@ pub enum AdminError {
     /// The arguments are invalid; nothing was sent.
     #[error("{item}: {problem}")]
     Invalid { item: String, problem: String },
+    /// A broker refuses the client.
+    #[error("{item}: {error}")]
+    Authentication { item: String, error: AuthenticationError },
     /// A failure that cannot be retried.
     #[error("{item}: {why}")]
     Failed { item: String, why: String },
@@ -66,6 +69,7 @@ impl AdminError {
             | Self::TimedOut { item, .. }
             | Self::Unsupported { item, .. }
             | Self::Invalid { item, .. }
+            | Self::Authentication { item, .. }
             | Self::Failed { item, .. }
             | Self::Closed { item } => item,
         }
@@ -130,6 +134,7 @@ impl Failure {
                 ours,
                 theirs,
             },
+            Self::Call(CallError::Authentication(error)) => AdminError::Authentication { item, error: *error },
             Self::Call(CallError::Closed) => AdminError::Closed { item },
             Self::Call(error) => AdminError::Failed {
                 item,

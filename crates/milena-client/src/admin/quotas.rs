@@ -107,6 +107,22 @@ impl Admin {
         &self,
         changes: impl IntoIterator<Item = (QuotaEntity, N, QuotaChange)>,
     ) -> Results<QuotaEntity, ()> {
+        self.alter_quotas_or_validate(changes, false).await
+    }
+
+    /// Checks whether quotas could be changed, and changes none.
+    pub async fn validate_quotas<N: Into<ByteString>>(
+        &self,
+        changes: impl IntoIterator<Item = (QuotaEntity, N, QuotaChange)>,
+    ) -> Results<QuotaEntity, ()> {
+        self.alter_quotas_or_validate(changes, true).await
+    }
+
+    async fn alter_quotas_or_validate<N: Into<ByteString>>(
+        &self,
+        changes: impl IntoIterator<Item = (QuotaEntity, N, QuotaChange)>,
+        validate_only: bool,
+    ) -> Results<QuotaEntity, ()> {
         let mut by_entity: BTreeMap<QuotaEntity, Vec<(ByteString, QuotaChange)>> = BTreeMap::new();
         for (entity, name, change) in changes {
             by_entity.entry(entity).or_default().push((name.into(), change));
@@ -123,7 +139,7 @@ impl Admin {
                 });
                 AlterClientQuotasRequest {
                     entries: entries.collect(),
-                    validate_only: false,
+                    validate_only,
                     ..Default::default()
                 }
             },

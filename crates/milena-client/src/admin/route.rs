@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     coordinator::CoordinatorKind,
-    metadata::{Broker, MetadataCache, VERSION_MIN},
+    metadata::{Broker, MetadataCache, MetadataError, VERSION_MIN},
     net::{CallError, Connection, Role, SendOptions},
 };
 
@@ -122,6 +122,7 @@ impl Admin {
 
     fn no_node(&self, why: &str) -> Failure {
         Failure::NoNode(match self.inner.metadata.last_error() {
+            Some(MetadataError::Call(error @ CallError::Authentication(_))) => return Failure::Call(error),
             Some(failure) => format!("{why}: {failure}"),
             None => why.to_owned(),
         })
@@ -130,12 +131,21 @@ impl Admin {
     /// Waits for the first metadata.
     pub(super) async fn wait_for_cluster(&self, deadline_ms: i64) {
         let metadata = &self.inner.metadata;
+        let authentication = metadata.connections().authentication();
+        let refusals = authentication.last();
         loop {
             let cluster = metadata.cache();
             if cluster.brokers().len() > 0 {
                 return;
             }
             let updated = metadata.updated_past(cluster.version);
+            let updated = async {
+                tokio::select! {
+                    biased;
+                    updated = updated => updated,
+                    _ = authentication.refused_after(refusals) => false,
+                }
+            };
             if self.in_time(updated, deadline_ms).await != Some(true) {
                 return;
             }

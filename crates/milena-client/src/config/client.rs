@@ -10,7 +10,7 @@ use super::{
     consumer::{self, CONSUMER_CONFIGS, LIBRDKAFKA_CONSUMER_CONFIGS},
     librdkafka_table::LIBRDKAFKA_CONFIGS,
     producer::{self, LIBRDKAFKA_PRODUCER_CONFIGS, PRODUCER_CONFIGS},
-    security_table::SECURITY_CONFIGS,
+    security::{LIBRDKAFKA_SECURITY_CONFIGS, SECURITY_CONFIGS},
 };
 
 /// A kind of client, with keys of its own. Displayed as in messages: "the consumer".
@@ -40,7 +40,7 @@ impl ClientKind {
         tables.flat_map(|table| table.definitions)
     }
 
-    /// Keys that only librdkafka has. None of them has an effect; see [`Support`](super::Support).
+    /// Keys that only librdkafka has. [`Support`](super::Support) says which of them have an effect.
     pub fn librdkafka_definitions(self) -> impl Iterator<Item = &'static Definition> {
         let tables = self.schema().tables.iter().filter(|table| !table.suggested);
         tables.flat_map(|table| table.definitions)
@@ -66,6 +66,7 @@ static CONSUMER: Schema = Schema {
         Table::new(COMMON_CONFIGS),
         SECURITY,
         librdkafka(LIBRDKAFKA_CONFIGS),
+        librdkafka(LIBRDKAFKA_SECURITY_CONFIGS),
         librdkafka(LIBRDKAFKA_CONSUMER_CONFIGS),
     ],
     prefixes: consumer::PREFIXES,
@@ -87,6 +88,7 @@ static PRODUCER: Schema = Schema {
         Table::new(COMMON_CONFIGS),
         SECURITY,
         librdkafka(LIBRDKAFKA_CONFIGS),
+        librdkafka(LIBRDKAFKA_SECURITY_CONFIGS),
         librdkafka(LIBRDKAFKA_PRODUCER_CONFIGS),
     ],
     prefixes: producer::PREFIXES,
@@ -104,6 +106,7 @@ static ADMIN: Schema = Schema {
         Table::new(COMMON_CONFIGS),
         SECURITY,
         librdkafka(LIBRDKAFKA_CONFIGS),
+        librdkafka(LIBRDKAFKA_SECURITY_CONFIGS),
     ],
     prefixes: admin::PREFIXES,
     old_names: admin::OLD_NAMES,
@@ -113,7 +116,7 @@ static ADMIN: Schema = Schema {
 };
 
 const SECURITY: Table = Table {
-    heading: Some("Keys of TLS and SASL, which are not supported yet"),
+    heading: Some("Keys of TLS and SASL that take only their default"),
     suggested: true,
     definitions: SECURITY_CONFIGS,
 };
@@ -156,7 +159,10 @@ const SCHEMA_REGISTRY: (&str, Names) = (
 );
 
 const UNSUPPORTED: &[(&str, Names)] = &[
-    (super::common_table::NO_SECURITY, super::librdkafka_table::SECURITY),
+    (
+        "it is an object of OpenSSL; use the keys that end in .location or .pem",
+        super::librdkafka_table::OPENSSL_OBJECTS,
+    ),
     ("callbacks are given in code", super::librdkafka_table::CALLBACKS),
     (
         "it is a key of Kafka 4.4, and this client implements Kafka 4.3",

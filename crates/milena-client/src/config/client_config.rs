@@ -14,10 +14,13 @@ macro_rules! client_config {
 
             /// Checks raw settings and converts them to typed fields. All errors are reported at once.
             pub fn resolve(map: &ConfigMap) -> Result<Self, ConfigErrors> {
-                let mut resolver = Resolver::new(ClientKind::$kind.schema(), map);
+                let map = $crate::config::references::resolve(map)?;
+                let mut resolver = Resolver::new(ClientKind::$kind.schema(), &map);
                 $check(&mut resolver);
+                let security = $crate::config::security::SecurityConfig::read(&mut resolver, &map);
                 let mut config = Self::read(&resolver);
                 (config.notes, config.settings) = resolver.finish()?;
+                config.security = security;
                 if config.client_id.is_empty() {
                     // Only now, so that a configuration with errors uses up no number.
                     config.client_id = config.default_client_id();
@@ -93,6 +96,12 @@ macro_rules! client_config_builder {
             /// `client.id`
             pub fn client_id(self, client_id: impl std::fmt::Display) -> Self {
                 self.set("client.id", client_id)
+            }
+
+            /// Gives tokens for `sasl.mechanism=OAUTHBEARER` from code.
+            pub fn token_provider(mut self, provider: impl $crate::auth::TokenProvider + 'static) -> Self {
+                $crate::config::security::set_token_provider(&mut self.map, std::sync::Arc::new(provider));
+                self
             }
 
             /// The raw settings, unchecked.

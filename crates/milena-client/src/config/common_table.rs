@@ -13,8 +13,10 @@ use super::MetadataRecovery;
 pub(super) const COMMON_CONFIGS: &[Definition] = definitions! {
     "client.dns.lookup" String = "use_all_dns_ips", medium, allowed(DNS_LOOKUPS), default_only(NO_REVERSE_LOOKUP),
         about("How host names of brokers are resolved. All addresses of a name are tried.");
-    "config.providers" List = "", default_only(NO_CLASSES),
-        about("Java classes that look up values.");
+    "config.providers" List = "",
+        about("Names of providers of ${NAME:PATH:KEY} in values. config.providers.NAME.class is one of Kafka's \
+            FileConfigProvider, DirectoryConfigProvider and EnvVarConfigProvider. The names file, dir and env need no \
+            declaration.");
     "metadata.max.age.ms" Long = "300000", at_least(0), alias(&[Alias::same("topic.metadata.refresh.interval.ms")]),
         about("Interval after which metadata is refreshed, even without a sign of a change.");
     "metadata.recovery.rebootstrap.trigger.ms" Long = "300000", at_least(0),
@@ -32,9 +34,8 @@ pub(super) const COMMON_CONFIGS: &[Definition] = definitions! {
     "retry.backoff.ms" Long = "100", at_least(0),
         about("Backoff before a failed request is retried. It doubles with each attempt.");
     "security.protocol" String = "PLAINTEXT", medium, allowed(OneOfInAnyCase(SecurityProtocol::NAMES)),
-        default_only(NO_SECURITY),
-        about("Protocol of connections to brokers.");
-    "security.providers" String, default_only(NO_CLASSES),
+        about("Protocol of connections to brokers: with or without TLS (SSL) and authentication (SASL).");
+    "security.providers" String, ignored(NO_CLASSES),
         about("Java classes that implement security algorithms.");
     "socket.connection.setup.timeout.max.ms" Long = "30000", medium, at_least(0),
         about("Maximum time to wait for a connection, after several attempts.");
@@ -48,7 +49,6 @@ pub(super) const RECORDING_LEVELS: Allowed = OneOf(&["INFO", "DEBUG", "TRACE"]);
 pub(super) const INTERCEPTORS_IN_CODE: &str = "interceptors are given in code, not as Java classes";
 pub(super) const NO_CLASSES: &str = "Java classes cannot be loaded";
 const NO_REVERSE_LOOKUP: &str = "reverse DNS lookup, which only Kerberos needs, is not done";
-pub(super) const NO_SECURITY: &str = "TLS and SASL are not supported yet; use a PLAINTEXT listener of the broker";
 pub(super) const ALL_METRICS: &str = "all metrics are always recorded";
 pub(super) const BOOTSTRAP: &str = "Brokers to bootstrap from, as host:port. One that is reachable is enough.";
 pub(super) const IDLE: &str = "Idle time after which a connection is closed; negative for never.";

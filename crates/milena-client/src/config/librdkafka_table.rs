@@ -53,17 +53,8 @@ pub(super) const LIBRDKAFKA_CONFIGS: &[Definition] = definitions! {
         about("Whether only topics in use are looked up.");
 };
 
-/// librdkafka's own keys of TLS and SASL. A name that ends in a dot stands for all names that begin so.
-pub(super) const SECURITY: &[&str] = &[
-    "enable.sasl.oauthbearer.unsecure.jwt",
-    "enable.ssl.certificate.verification",
-    "https.",
-    "sasl.",
-    "ssl.",
-    "ssl_ca",
-    "ssl_certificate",
-    "ssl_key",
-];
+/// Objects of OpenSSL, which are not settings.
+pub(super) const OPENSSL_OBJECTS: &[&str] = &["ssl_ca", "ssl_certificate", "ssl_engine_callback_data", "ssl_key"];
 
 /// Callbacks, which are not settings.
 pub(super) const CALLBACKS: &[&str] = &[

@@ -5,7 +5,7 @@
 //!
 //! The framework is `milena-config`. Each client has a folder here: `table.rs` defines its keys, `config.rs` has the typed
 //! fields, `builder.rs` the methods for code, `checks.rs` the rules between keys. Keys of all clients are in
-//! `common_table.rs`, `security_table.rs` and `librdkafka_table.rs`; `client.rs` puts the tables together. A key that has no
+//! `common_table.rs`, `librdkafka_table.rs` and `security/`; `client.rs` puts the tables together. A key that has no
 //! effect is refused with a reason; nothing is accepted and then ignored. `docs/consumer-config.md`,
 //! `docs/producer-config.md` and `docs/admin-config.md` are generated from the tables.
 
@@ -19,7 +19,8 @@ mod document;
 mod file;
 mod librdkafka_table;
 mod producer;
-mod security_table;
+mod references;
+mod security;
 mod types;
 
 pub use admin::{AdminConfig, AdminConfigBuilder};
@@ -32,9 +33,11 @@ pub use document::document;
 pub use file::read_file;
 pub use milena_config::{
     Alias, Allowed, ConfigError, ConfigErrors, ConfigMap, ConfigType, Definition, Deviation, Importance, Note, Origin,
-    Setting, Source, Support, TimeError, Unit, edit_distance, parse_time,
+    SecurityProtocol, Setting, Source, Support, TimeError, Unit, edit_distance, parse_time,
 };
 pub use producer::{
     Acks, PartitionerName, PartitionerParameters, ProducerConfig, ProducerConfigBuilder, RegionPartitions,
 };
+pub(crate) use security::{OAuthConfig, SaslConfig};
+pub use security::{ReloadError, SecurityConfig, set_token_provider};
 pub use types::{MetadataRecovery, RecordsIo, ServerAddress};

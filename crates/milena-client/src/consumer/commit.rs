@@ -47,10 +47,15 @@ impl RebalanceConsumer {
         let deadline_ms = io::now_ms().saturating_add(timeout_ms);
         let began = Instant::now();
         let commit = tracing::debug_span!("commit", client = %self.shared.config.client_id);
-        let state = self
+        let refusals = self.shared.connections.authentication().last();
+        let commit = self
             .start_commit(offsets, CommitMode::Sync { deadline_ms })?
-            .instrument(commit)
-            .await;
+            .instrument(commit);
+        let state = tokio::select! {
+            biased;
+            state = commit => state,
+            error = self.shared.connections.authentication().refused_after(refusals) => Err(CommitError::Authentication(error)),
+        };
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.shared.core().metrics.commit_sync_ns += took_ns;
         state

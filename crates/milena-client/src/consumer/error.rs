@@ -11,7 +11,7 @@ use milena_machines::{
 use milena_wire::{errors::ErrorCode, records::BatchError};
 
 use super::listener::ListenerError;
-use crate::{config::ConfigErrors, metadata::MetadataCache, net::CallError};
+use crate::{auth::AuthenticationError, config::ConfigErrors, metadata::MetadataCache, net::CallError};
 
 /// The reason why a consumer cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,9 @@ pub enum PollError {
     /// The error of the rebalance listener. The assignment has changed nevertheless.
     #[error("the rebalance listener failed: {0}")]
     Listener(ListenerError),
+    /// A broker refuses the client. The next `poll` tries again.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
     #[error("the consumer is closed")]
     Closed,
 }
@@ -103,6 +106,9 @@ pub enum CommitError {
     Partitions(BTreeMap<TopicPartition, OffsetError>),
     #[error("offset {offset} of {partition} is negative")]
     NegativeOffset { partition: TopicPartition, offset: i64 },
+    /// A broker refuses the client.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
     #[error("the consumer is closed")]
     Closed,
 }
@@ -187,6 +193,9 @@ pub enum OffsetsError {
     },
     #[error(transparent)]
     Position(#[from] FetchError),
+    /// A broker refuses the client.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
     #[error("{reason}")]
     Connection { reason: String, is_retriable: bool },
     #[error("the consumer is closed")]
@@ -231,6 +240,9 @@ pub enum TopicsError {
     TimedOut { timeout_ms: i32, cause: String },
     #[error("topic {topic} is unavailable: {code}")]
     Topic { topic: ByteString, code: ErrorCode },
+    /// A broker refuses the client.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
     #[error("{0}")]
     Connection(String),
     #[error("the consumer is closed")]
@@ -239,6 +251,9 @@ pub enum TopicsError {
 
 impl From<CallError> for OffsetsError {
     fn from(error: CallError) -> Self {
+        if let Some(error) = error.authentication() {
+            return Self::Authentication(error.clone());
+        }
         Self::Connection {
             reason: error.to_string(),
             is_retriable: error.is_retriable(),

@@ -101,7 +101,11 @@ impl ConsumerShared {
         let deadline_ms = io::now_ms().saturating_add(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
         let mut found = BTreeMap::new();
         let mut cause = None;
+        let refusals = self.connections.authentication().last();
         loop {
+            if let Some((_, error)) = self.connections.authentication().after(refusals) {
+                return Err(OffsetsError::Authentication(error));
+            }
             self.select_topics_of(queries.keys());
             let left_ms = deadline_ms.saturating_sub(io::now_ms());
             if left_ms <= 0 && !queries.is_empty() {

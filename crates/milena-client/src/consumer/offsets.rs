@@ -30,7 +30,11 @@ impl RebalanceConsumer {
     /// All queries here time out after `default.api.timeout.ms`. Dropping the future has no effect.
     pub async fn position(&mut self, partition: &TopicPartition) -> Result<Position, OffsetsError> {
         let deadline = tokio::time::Instant::now() + self.api_timeout();
+        let refusals = self.shared.connections.authentication().last();
         loop {
+            if let Some((_, error)) = self.shared.connections.authentication().after(refusals) {
+                return Err(OffsetsError::Authentication(error));
+            }
             {
                 let mut core = self.shared.core();
                 if core.closed {
@@ -65,6 +69,7 @@ impl RebalanceConsumer {
             return Ok(BTreeMap::new());
         }
         let began = Instant::now();
+        let refusals = self.shared.connections.authentication().last();
         let deadline_ms = io::now_ms() + i64::from(self.shared.config.default_api_timeout_ms);
         let results = {
             let mut core = self.shared.core();
@@ -73,7 +78,13 @@ impl RebalanceConsumer {
             self.shared.drive_locked(&mut core, io::now_ms());
             results
         };
-        let results = results.await.map_err(|_| OffsetsError::Closed)?;
+        let results = tokio::select! {
+            biased;
+            results = results => results.map_err(|_| OffsetsError::Closed)?,
+            error = self.shared.connections.authentication().refused_after(refusals) => {
+                return Err(OffsetsError::Authentication(error));
+            }
+        };
         let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.shared.core().metrics.committed_ns += took_ns;
         let mut committed = BTreeMap::new();

@@ -51,6 +51,9 @@ impl Consumer {
             if self.inner.shared.signal().take_wakeup() {
                 return Err(PollError::Wakeup);
             }
+            if let Some(error) = self.inner.shared.take_refusal() {
+                return Err(PollError::Authentication(error));
+            }
             self.report_commits();
             match self.step(input)? {
                 StepOutcome::Event(event) => {

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -24,6 +24,7 @@ use super::{
     wakeup::{WakeupHandle, WakeupSignal},
 };
 use crate::{
+    auth::AuthenticationError,
     config::ConsumerConfig,
     io::{self, Io},
     metadata::Metadata,
@@ -44,6 +45,8 @@ pub(crate) struct ConsumerShared {
     timer: Notify,
     /// Whether the application is inside `poll`, which counts as alive.
     polling: AtomicBool,
+    /// The number of the last refused log-in that `poll` has returned.
+    refusals_seen: AtomicU64,
 }
 
 /// Marks the application as inside `poll`.
@@ -140,6 +143,16 @@ impl ConsumerShared {
             core: Mutex::new(core),
             timer: Notify::new(),
             polling: AtomicBool::new(false),
+            refusals_seen: AtomicU64::new(0),
+        });
+        let weak = Arc::downgrade(&shared);
+        let mut refusals = shared.connections.authentication().subscribe();
+        shared.io.spawn(async move {
+            // The waiting `poll` returns the error at once.
+            while refusals.changed().await.is_ok() {
+                let Some(shared) = weak.upgrade() else { return };
+                shared.signal().notify();
+            }
         });
         let weak = Arc::downgrade(&shared);
         shared.metadata.on_update(move |_| {
@@ -176,6 +189,14 @@ impl ConsumerShared {
     pub(crate) fn enter_poll(self: &Arc<Self>) -> PollingGuard {
         self.polling.store(true, Ordering::Relaxed);
         PollingGuard(Arc::clone(self))
+    }
+
+    /// A refused log-in that no earlier call has returned.
+    pub(crate) fn take_refusal(&self) -> Option<AuthenticationError> {
+        let seen = self.refusals_seen.load(Ordering::Relaxed);
+        let (number, error) = self.connections.authentication().after(seen)?;
+        self.refusals_seen.store(number, Ordering::Relaxed);
+        Some(error)
     }
 
     pub(crate) fn is_polling(&self) -> bool {

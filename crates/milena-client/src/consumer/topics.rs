@@ -93,6 +93,7 @@ impl ConsumerShared {
                     Some((topic, code)) => return Err(TopicsError::Topic { topic, code }),
                 },
                 Err(CallError::Closed) => return Err(TopicsError::Closed),
+                Err(CallError::Authentication(error)) => return Err(TopicsError::Authentication(*error)),
                 // The last attempt may have had little time; the error before it says more.
                 Err(CallError::TimedOut { .. }) if !cause.is_empty() => {}
                 Err(error) if error.is_retriable() => cause = error.to_string(),

@@ -112,6 +112,7 @@ fn cause(error: &MetadataError) -> (&'static str, i64) {
     match error {
         MetadataError::Call(
             CallError::ConnectFailed { .. }
+            | CallError::Authentication(_)
             | CallError::Disconnected { .. }
             | CallError::TimedOut { .. }
             | CallError::TooManyWaiting { .. },

@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 
 use super::{
     ApiResponse, CallError, ClientSettings, Endpoint, SendOptions, Throttled,
+    auth::Authenticator,
+    authentication::AuthenticationFailures,
     call::{self, Call},
     counters::Counters,
     failures::Failures,
@@ -158,6 +160,10 @@ pub(super) struct Common {
     pub(super) buffers: BufferPool,
     pub(super) totals: Counters,
     pub(super) features: Mutex<Features>,
+    /// Logs in to brokers; `None` without SASL.
+    pub(super) authenticator: Option<Authenticator>,
+    /// The brokers that refuse the log-in now.
+    pub(super) authentication: AuthenticationFailures,
     /// The brokers that cannot be reached now.
     pub(super) failures: Failures,
     /// Called with the id of a node whose connection was lost or could not be established.

@@ -13,12 +13,13 @@ use milena_wire::pool::BufferPool;
 use tracing::Instrument;
 
 use super::{
-    CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
+    AuthenticationFailures, CallError, ClientSettings, Connection, Endpoint, Numbers, Role,
+    auth::Authenticator,
     connection::{Common, Link},
     counters::Counters,
     error::DisconnectCause,
     failures::Failures,
-    lifecycle,
+    lifecycle, reload,
     versions::Features,
 };
 use crate::{
@@ -59,20 +60,25 @@ impl Connections {
 
     /// With a `runtime`, the connections that carry records run on it.
     pub(crate) fn with_runtime(io: Io, runtime: Option<Io>, settings: Arc<ClientSettings>) -> Self {
+        let sasl = settings.security.sasl.clone();
         let common = Common {
-            io,
             runtime,
             is_runtime_gone: AtomicBool::new(false),
             buffers: BufferPool::new(settings.idle_buffer_bytes_max),
+            authenticator: sasl.map(|sasl| Authenticator::new(&io, sasl)),
+            authentication: AuthenticationFailures::default(),
             settings,
             totals: Counters::default(),
             features: Mutex::default(),
             failures: Failures::default(),
             on_lost: OnceLock::new(),
+            io,
         };
+        let common = Arc::new(common);
+        common.io.spawn(reload::run(Arc::downgrade(&common)));
         Self {
             inner: Arc::new(Inner {
-                common: Arc::new(common),
+                common,
                 links: Mutex::default(),
             }),
         }
@@ -139,6 +145,15 @@ impl Connections {
         let addresses: BTreeSet<_> = links.by_node.values().map(|link| link.endpoint.clone()).collect();
         drop(links);
         self.inner.common.failures.retain(|address| addresses.contains(address));
+        self.inner
+            .common
+            .authentication
+            .retain(|address| addresses.contains(address));
+    }
+
+    /// The brokers that refuse the log-in now.
+    pub(crate) fn authentication(&self) -> &AuthenticationFailures {
+        &self.inner.common.authentication
     }
 
     pub(crate) fn unreachable(&self) -> Vec<UnreachableBroker> {

@@ -15,6 +15,12 @@ pub(super) struct Counters {
     connections_made: AtomicU64,
     connections_closed: AtomicU64,
     connections_failed: AtomicU64,
+    authentications: AtomicU64,
+    authentications_failed: AtomicU64,
+    reauthentications: AtomicU64,
+    reauthentications_failed: AtomicU64,
+    reauthentication_ms_total: AtomicU64,
+    reauthentication_ms_max: AtomicU64,
 }
 
 impl Counters {
@@ -46,6 +52,24 @@ impl Counters {
         self.connections_failed.fetch_add(1, Relaxed);
     }
 
+    pub(super) fn authenticated(&self) {
+        self.authentications.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn authentication_failed(&self) {
+        self.authentications_failed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn reauthenticated(&self, ms: u64) {
+        self.reauthentications.fetch_add(1, Relaxed);
+        self.reauthentication_ms_total.fetch_add(ms, Relaxed);
+        self.reauthentication_ms_max.fetch_max(ms, Relaxed);
+    }
+
+    pub(super) fn reauthentication_failed(&self) {
+        self.reauthentications_failed.fetch_add(1, Relaxed);
+    }
+
     pub(super) fn read(&self) -> Numbers {
         Numbers {
             bytes_in: self.bytes_in.load(Relaxed),
@@ -58,6 +82,12 @@ impl Counters {
             connections_made: self.connections_made.load(Relaxed),
             connections_closed: self.connections_closed.load(Relaxed),
             connections_failed: self.connections_failed.load(Relaxed),
+            authentications: self.authentications.load(Relaxed),
+            authentications_failed: self.authentications_failed.load(Relaxed),
+            reauthentications: self.reauthentications.load(Relaxed),
+            reauthentications_failed: self.reauthentications_failed.load(Relaxed),
+            reauthentication_ms_total: self.reauthentication_ms_total.load(Relaxed),
+            reauthentication_ms_max: self.reauthentication_ms_max.load(Relaxed),
         }
     }
 }
@@ -80,4 +110,12 @@ pub(crate) struct Numbers {
     pub(crate) connections_closed: u64,
     /// Failed connection attempts.
     pub(crate) connections_failed: u64,
+    /// Log-ins with SASL; those that renew a session count separately.
+    pub(crate) authentications: u64,
+    /// Refused log-ins and certificates.
+    pub(crate) authentications_failed: u64,
+    pub(crate) reauthentications: u64,
+    pub(crate) reauthentications_failed: u64,
+    pub(crate) reauthentication_ms_total: u64,
+    pub(crate) reauthentication_ms_max: u64,
 }

@@ -7,8 +7,10 @@ use milena_wire::{
     api::ApiKey, decode::DecodeError, encode::EncodeError, errors::ErrorCode, frame::FrameError, message::VersionRange,
 };
 
+use milena_security::tls::{FailureKind, TlsFailure};
+
 use super::Endpoint;
-use crate::reachability::FailureCause;
+use crate::{auth::AuthenticationError, reachability::FailureCause};
 
 /// The reason why a request has no response. An error code inside a response is not an error here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +31,9 @@ pub(crate) enum CallError {
         address: Endpoint,
         error: Box<ConnectError>,
     },
+    /// The request was never sent: the log-in was refused, or a certificate.
+    #[error(transparent)]
+    Authentication(Box<AuthenticationError>),
     /// The request was never sent, and this broker will never accept it.
     #[error(
         "the broker at {address} supports no usable version of {api}: we can use {ours}, it has {}",
@@ -65,10 +70,19 @@ impl CallError {
             | Self::TimedOut { .. }
             | Self::ConnectFailed { .. }
             | Self::TooManyWaiting { .. } => true,
-            Self::UnsupportedVersion { .. }
+            Self::Authentication(_)
+            | Self::UnsupportedVersion { .. }
             | Self::MalformedResponse { .. }
             | Self::EncodeFailed { .. }
             | Self::Closed => false,
+        }
+    }
+
+    /// The error of a refused log-in.
+    pub(crate) fn authentication(&self) -> Option<&AuthenticationError> {
+        match self {
+            Self::Authentication(error) => Some(error),
+            _ => None,
         }
     }
 }
@@ -129,13 +143,41 @@ pub(crate) enum ConnectError {
     EncodeFailed { api: ApiKey, error: EncodeError },
     #[error("the broker refused ApiVersions: {0}")]
     VersionsRefused(ErrorCode),
+    /// Another attempt with the same credentials and certificates fails too.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
+    /// The peer does not speak TLS, or no version of it that both sides have.
+    #[error("{0}")]
+    TlsProtocol(String),
+    #[error("{0}")]
+    TlsDisconnected(String),
+    #[error("no TLS handshake within {timeout_ms} ms")]
+    TlsTimedOut { timeout_ms: i64 },
+    /// There is no token to log in with, but there may be one later.
+    #[error("cannot get a token for OAUTHBEARER: {0}")]
+    NoToken(String),
+    /// The broker has no API for a log-in, or is too old.
+    #[error("{0}; SASL needs Kafka 1.0 or newer")]
+    NoSasl(Box<CallError>),
+    #[error("the operating system has no random numbers")]
+    NoRandomNumbers,
 }
 
 impl ConnectError {
+    /// A certificate that one side refuses.
+    pub(super) fn tls_refused(broker: &Endpoint, text: String) -> Self {
+        Self::Authentication(AuthenticationError::new(broker, "TLS", text))
+    }
+
     /// A failure to read or write before the handshake was complete.
-    pub(super) fn in_handshake(error: ReceiveError) -> Self {
+    pub(super) fn in_handshake(error: ReceiveError, broker: &Endpoint) -> Self {
         match error {
-            ReceiveError::Frame(_) | ReceiveError::Tls => Self::WrongProtocol(error),
+            // With TLS 1.3 a broker refuses the client's certificate after the handshake.
+            ReceiveError::TlsFailed(failure) => match failure.kind {
+                FailureKind::Authentication => Self::tls_refused(broker, failure.text),
+                FailureKind::Protocol | FailureKind::Disconnected => Self::TlsProtocol(failure.text),
+            },
+            ReceiveError::Frame(_) | ReceiveError::Tls | ReceiveError::Http => Self::WrongProtocol(error),
             ReceiveError::Eof | ReceiveError::EofInside | ReceiveError::Io(_) => Self::ClosedInHandshake(error),
         }
     }
@@ -143,12 +185,20 @@ impl ConnectError {
     pub(super) fn cause(&self) -> FailureCause {
         match self {
             Self::Resolve(_) | Self::NoAddress => FailureCause::NameUnknown,
-            Self::ResolveTimedOut { .. } | Self::HandshakeTimedOut { .. } => FailureCause::TimedOut,
+            Self::ResolveTimedOut { .. } | Self::HandshakeTimedOut { .. } | Self::TlsTimedOut { .. } => {
+                FailureCause::TimedOut
+            }
+            Self::Authentication(_) => FailureCause::AuthenticationFailed,
+            Self::NoToken(_) => FailureCause::NoToken,
+            Self::TlsDisconnected(_) => FailureCause::ClosedInHandshake,
+            Self::NoRandomNumbers => FailureCause::Other,
             Self::Connect { attempts, .. } => attempts
                 .last()
                 .map_or(FailureCause::NameUnknown, |attempt| attempt.error.cause()),
             Self::ClosedInHandshake(_) => FailureCause::ClosedInHandshake,
             Self::WrongProtocol(_)
+            | Self::TlsProtocol(_)
+            | Self::NoSasl(_)
             | Self::MalformedResponse { .. }
             | Self::WrongCorrelationId
             | Self::EncodeFailed { .. }
@@ -203,6 +253,18 @@ pub(crate) enum DisconnectCause {
     Receive(#[from] ReceiveError),
     #[error("cannot send: {0}")]
     Send(SystemError),
+    /// The listener takes ApiVersions from everybody, and closes the connection with the first request that needs a log-in.
+    #[error(
+        "the broker closed the connection with the first request; if its listener requires SASL, set security.protocol to \
+         SASL_SSL or SASL_PLAINTEXT"
+    )]
+    ClosedAtFirstRequest,
+    /// The session could not be renewed. The next connection logs in again.
+    #[error("re-authentication failed: {0}")]
+    Reauthentication(String),
+    /// The next connection logs in as this identity; a connection cannot change it.
+    #[error("the credentials belong to another identity than before")]
+    IdentityChanged,
     #[error("the broker sent a response without a request in flight")]
     UnexpectedResponse,
     #[error("malformed {api} response: {problem}")]
@@ -221,9 +283,14 @@ pub(crate) enum DisconnectCause {
 impl DisconnectCause {
     pub(super) fn cause(&self) -> FailureCause {
         match self {
-            Self::Receive(_) | Self::Send(_) | Self::BrokerMoved { .. } | Self::BrokerRemoved | Self::RuntimeEnded => {
-                FailureCause::Disconnected
-            }
+            Self::Receive(_)
+            | Self::Send(_)
+            | Self::ClosedAtFirstRequest
+            | Self::IdentityChanged
+            | Self::BrokerMoved { .. }
+            | Self::BrokerRemoved
+            | Self::RuntimeEnded => FailureCause::Disconnected,
+            Self::Reauthentication(_) => FailureCause::AuthenticationFailed,
             Self::UnexpectedResponse | Self::MalformedResponse { .. } => FailureCause::WrongProtocol,
             Self::RequestTimedOut { .. } => FailureCause::RequestTimedOut,
         }
@@ -237,6 +304,10 @@ pub(crate) enum ReceiveError {
     Frame(#[from] FrameError),
     #[error("the broker speaks TLS, but the client is set to plain text; set security.protocol to SSL or SASL_SSL")]
     Tls,
+    #[error("the peer speaks HTTP, not Kafka's protocol; check the port")]
+    Http,
+    #[error("{0}")]
+    TlsFailed(TlsFailure),
     #[error("the broker closed the connection")]
     Eof,
     #[error("the broker closed the connection in the middle of a response")]
@@ -247,9 +318,17 @@ pub(crate) enum ReceiveError {
 
 impl From<io::Error> for ReceiveError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error.into())
+        match error.get_ref().and_then(|error| error.downcast_ref::<ExplainedTls>()) {
+            Some(ExplainedTls(failure)) => Self::TlsFailed(failure.clone()),
+            None => Self::Io(error.into()),
+        }
     }
 }
+
+/// A failure of TLS inside an [`io::Error`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct ExplainedTls(pub(super) TlsFailure);
 
 /// An [`io::Error`] that can be cloned and compared.
 #[derive(Debug, Clone, PartialEq, Eq)]

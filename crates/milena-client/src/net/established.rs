@@ -7,27 +7,24 @@ use std::{
     pin::Pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use bytes::{Buf, Bytes};
-use milena_wire::{
-    api::ApiKey,
-    frame::{self, Frame},
-};
+use milena_wire::frame::{self, Frame};
 use tokio::{
     io::AsyncWrite,
-    time::{Instant, Sleep, timeout},
+    time::{Instant, Sleep},
 };
 
 use super::{
     BrokerVersions, CallError,
-    auth::Mechanism,
+    auth::{Renewal, Session},
     call::Call,
     connection::{Common, Link, ParkOutcome, QueuedCall, Role},
     dial::Transport,
-    error::{ConnectError, DisconnectCause, ResponseProblem},
-    handshake::{Handshake, HandshakeResult},
+    error::{ConnectError, DisconnectCause, ReceiveError, ResponseProblem},
+    handshake::Handshake,
+    lifecycle::while_waiting,
     receive::FrameReader,
 };
 use crate::io::{instant, now_ms};
@@ -47,6 +44,8 @@ enum ServeStep {
     Ended(ConnectionEnd),
     /// A small response was handled.
     Response,
+    /// Nothing is in flight, and the session must be renewed before the next request.
+    Renew,
 }
 
 impl ServeStep {
@@ -76,6 +75,13 @@ pub(super) struct EstablishedConnection {
     out: VecDeque<Frame>,
     in_flight: VecDeque<InFlight>,
     correlation_id: i32,
+    session: Session,
+    /// Whether requests wait for the session to be renewed.
+    is_renewing: bool,
+    /// Whether bytes of TLS may wait for the socket.
+    is_unflushed: bool,
+    /// Whether a response was received, after those of the handshake.
+    has_received: bool,
     /// The broker asked the client not to send before this time.
     quiet_until_ms: i64,
     active_ms: i64,
@@ -107,17 +113,25 @@ impl EstablishedConnection {
     ) -> Result<Self, ConnectError> {
         let settings = &common.settings;
         let mut reader = FrameReader::new(settings.response_bytes_max, common.buffers.clone());
-        let timeout_ms = u64::try_from(settings.request_timeout_ms).unwrap_or(0);
-        let handshake = Handshake::new(&mut transport, &mut reader, settings);
-        let result = timeout(Duration::from_millis(timeout_ms), handshake.run(Mechanism::default())).await;
-        let result = result.map_err(|_| ConnectError::HandshakeTimedOut {
-            api: ApiKey::ApiVersions,
-            timeout_ms,
-        })?;
-        let HandshakeResult {
-            versions,
-            correlation_id,
-        } = result?;
+        let mut correlation_id = 0;
+        let mut handshake = Handshake {
+            transport: &mut transport,
+            reader: &mut reader,
+            settings,
+            broker: &link.endpoint,
+            correlation_id: &mut correlation_id,
+        };
+        let versions = handshake.negotiate().await?;
+        let session = match &common.authenticator {
+            Some(authenticator) => {
+                let session = authenticator.log_in(&mut handshake, &versions).await?;
+                for counters in [&link.counters, &common.totals] {
+                    counters.authenticated();
+                }
+                session
+            }
+            None => Session::default(),
+        };
         Ok(Self {
             link,
             common,
@@ -127,6 +141,10 @@ impl EstablishedConnection {
             out: VecDeque::new(),
             in_flight: VecDeque::new(),
             correlation_id,
+            session,
+            is_renewing: false,
+            is_unflushed: false,
+            has_received: false,
             quiet_until_ms: 0,
             active_ms: now_ms(),
             timer: Box::pin(tokio::time::sleep_until(instant(i64::MAX))),
@@ -146,6 +164,62 @@ impl EstablishedConnection {
                 // The task that waits for the response runs on the same runtime; it may send before the next request is
                 // written.
                 ServeStep::Response => tokio::task::yield_now().await,
+                ServeStep::Renew => {
+                    let link = Arc::clone(&self.link);
+                    // Requests wait meanwhile; only their own time can end.
+                    match while_waiting(&link, self.renew()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(cause)) => return ConnectionEnd::Lost(cause),
+                        Err(closed) => return ConnectionEnd::Closed(closed),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Renews the session. Nothing is in flight.
+    async fn renew(&mut self) -> Result<(), DisconnectCause> {
+        let Some(authenticator) = &self.common.authenticator else {
+            return Ok(());
+        };
+        let started_ms = now_ms();
+        let mut handshake = Handshake {
+            transport: &mut self.transport,
+            reader: &mut self.reader,
+            settings: &self.common.settings,
+            broker: &self.link.endpoint,
+            correlation_id: &mut self.correlation_id,
+        };
+        let renewal = authenticator.renew(&mut handshake, &self.versions, &self.session).await;
+        self.is_renewing = false;
+        self.active_ms = now_ms();
+        let counters = [&self.link.counters, &self.common.totals];
+        match renewal {
+            Ok(Renewal::Renewed(session)) => {
+                let ms = u64::try_from(self.active_ms.saturating_sub(started_ms)).unwrap_or(0);
+                counters.iter().for_each(|counters| counters.reauthenticated(ms));
+                tracing::debug!(
+                    event = "reauthenticated",
+                    node = self.link.node_id,
+                    ms,
+                    "session renewed"
+                );
+                self.session = session;
+                Ok(())
+            }
+            Ok(Renewal::NoToken(error)) => {
+                tracing::warn!(
+                    event = "session_not_renewed",
+                    node = self.link.node_id,
+                    "the session cannot be renewed: {error}; the broker may close the connection"
+                );
+                self.session.renew_at_ms = None;
+                Ok(())
+            }
+            Ok(Renewal::OtherIdentity) => Err(DisconnectCause::IdentityChanged),
+            Err(error) => {
+                counters.iter().for_each(|counters| counters.reauthentication_failed());
+                Err(DisconnectCause::Reauthentication(error.to_string()))
             }
         }
     }
@@ -172,6 +246,9 @@ impl EstablishedConnection {
             if let Poll::Ready(Err(error)) = self.poll_write(cx) {
                 return Poll::Ready(ServeStep::lost(DisconnectCause::Send(error.into())));
             }
+            if self.is_renewing && self.in_flight.is_empty() && self.out.is_empty() && !self.is_unflushed {
+                return Poll::Ready(ServeStep::Renew);
+            }
             match self.reader.poll_frame(cx, &mut self.transport) {
                 Poll::Ready(Ok(response)) => {
                     let is_small = response.len() < SMALL;
@@ -183,7 +260,7 @@ impl EstablishedConnection {
                     }
                     continue;
                 }
-                Poll::Ready(Err(error)) => return Poll::Ready(ServeStep::lost(error.into())),
+                Poll::Ready(Err(error)) => return Poll::Ready(ServeStep::lost(self.explain_loss(error))),
                 Poll::Pending => {}
             }
             let queued_deadline_ms = match self.link.park(cx, self.can_send(now)) {
@@ -201,11 +278,27 @@ impl EstablishedConnection {
     }
 
     fn can_send(&self, now_ms: i64) -> bool {
-        now_ms >= self.quiet_until_ms && self.in_flight.len() < IN_FLIGHT_MAX
+        now_ms >= self.quiet_until_ms && self.in_flight.len() < IN_FLIGHT_MAX && !self.is_renewing
+    }
+
+    /// A session is renewed before a request, not by a timer: idle connections cost nothing.
+    fn is_renewal_due(&self, now_ms: i64) -> bool {
+        let is_due = self.session.renew_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        is_due && now_ms >= self.quiet_until_ms && self.link.has_waiting()
+    }
+
+    fn explain_loss(&self, error: ReceiveError) -> DisconnectCause {
+        let has_sasl = self.common.authenticator.is_some();
+        let is_first = !self.has_received && !self.in_flight.is_empty() && !has_sasl;
+        match error {
+            ReceiveError::Eof if is_first => DisconnectCause::ClosedAtFirstRequest,
+            error => error.into(),
+        }
     }
 
     /// Encodes queued requests.
     fn fill(&mut self, now_ms: i64) {
+        self.is_renewing |= self.is_renewal_due(now_ms);
         // Bounded, because the callback of a request that cannot be encoded may send it again.
         for _ in 0..IN_FLIGHT_MAX {
             if !self.can_send(now_ms) {
@@ -260,6 +353,7 @@ impl EstablishedConnection {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.active_ms = now_ms();
+            self.is_unflushed = true;
             while let Some(frame) = self.out.front_mut() {
                 let count = written.min(frame.remaining());
                 frame.advance(count);
@@ -270,11 +364,16 @@ impl EstablishedConnection {
                 self.out.pop_front();
             }
         }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.transport).poll_flush(cx))?;
+            self.is_unflushed = false;
+        }
         Poll::Ready(Ok(()))
     }
 
     fn handle_response(&mut self, response: Bytes, now_ms: i64) -> Result<(), ConnectionEnd> {
         self.active_ms = now_ms;
+        self.has_received = true;
         let Some(request) = self.in_flight.pop_front() else {
             return Err(ConnectionEnd::Lost(DisconnectCause::UnexpectedResponse));
         };

@@ -43,6 +43,18 @@ impl Failures {
         let Some(warning) = self.outages().handle_failure(now_ms, address, failure) else {
             return;
         };
+        if cause == FailureCause::AuthenticationFailed {
+            tracing::warn!(
+                event = "authentication_failed",
+                client = subject.client,
+                node = subject.node(),
+                address = %address,
+                failures = warning.failures,
+                unreachable_ms = warning.for_ms,
+                "{reason}; mend the credentials or certificates"
+            );
+            return;
+        }
         tracing::warn!(
             event = "broker_unreachable",
             client = subject.client,

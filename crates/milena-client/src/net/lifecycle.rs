@@ -16,8 +16,10 @@ use super::{
     error::{ConnectError, DisconnectCause},
     established::{ConnectionEnd, EstablishedConnection},
     failures::FailureSubject,
+    reload,
 };
 use crate::{
+    auth::AuthenticationError,
     io::{instant, now_ms},
     reachability::FailureCause,
 };
@@ -102,6 +104,7 @@ impl Lifecycle {
         }
         let failures = &self.common.failures;
         failures.handle_connected(now_ms(), self.subject());
+        self.common.authentication.handle_connected(&self.link.endpoint);
         self.link.set_status(Status::Ready);
     }
 
@@ -112,13 +115,33 @@ impl Lifecycle {
         }
         self.back_off();
         self.note_failure(error.cause(), error.to_string());
-        let error = CallError::ConnectFailed {
-            address: self.link.endpoint.clone(),
-            error: Box::new(error),
+        let error = match error {
+            ConnectError::Authentication(error) => {
+                self.handle_refused(&error);
+                CallError::Authentication(Box::new(error))
+            }
+            error => CallError::ConnectFailed {
+                address: self.link.endpoint.clone(),
+                error: Box::new(error),
+            },
         };
         tracing::debug!(event = "connect_failed", node = self.link.node_id, %error, "cannot connect");
         self.link.fail_waiting(&error);
         self.common.lost(self.link.node_id);
+    }
+
+    fn handle_refused(&self, error: &AuthenticationError) {
+        for counters in [&self.link.counters, &self.common.totals] {
+            counters.authentication_failed();
+        }
+        self.common
+            .authentication
+            .handle_refused(&self.link.endpoint, error.clone());
+        // The next attempt uses certificates that were replaced meanwhile.
+        if let Some(tls) = reload::of(&self.common) {
+            let client = self.common.settings.client_id.clone();
+            tokio::spawn(async move { reload::reload_if_changed(tls, &client).await });
+        }
     }
 
     fn handle_end(&mut self, connection: EstablishedConnection, end: ConnectionEnd) -> Result<(), CallError> {
@@ -198,7 +221,7 @@ async fn connect(
 }
 
 /// Waits for `future`. Meanwhile queued requests may expire, and closing the link ends the wait.
-async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, CallError> {
+pub(super) async fn while_waiting<F: Future>(link: &Link, future: F) -> Result<F::Output, CallError> {
     let mut future = pin!(future);
     let mut timer = pin!(tokio::time::sleep_until(instant(i64::MAX)));
     poll_fn(|cx| {

@@ -5,6 +5,7 @@
 //! thread, so that the callback of a Fetch can send the next one before anything else happens.
 
 mod auth;
+mod authentication;
 mod call;
 mod connection;
 mod connections;
@@ -16,6 +17,7 @@ mod failures;
 mod handshake;
 mod lifecycle;
 mod receive;
+mod reload;
 mod settings;
 mod throttle;
 mod versions;
@@ -23,6 +25,7 @@ mod versions;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use authentication::AuthenticationFailures;
 pub(crate) use call::{ApiResponse, SendOptions};
 pub(crate) use connection::{Connection, Role, Status};
 pub(crate) use connections::{Connections, NodeNumbers};

@@ -90,8 +90,10 @@ impl FrameReader {
         else {
             return Ok(None);
         };
-        if let [0x15, 3, ..] = *prefix {
-            return Err(ReceiveError::Tls);
+        match prefix {
+            [0x15, 3, ..] => return Err(ReceiveError::Tls),
+            b"HTTP" => return Err(ReceiveError::Http),
+            _ => {}
         }
         let length = frame_length(*prefix, self.length_max)?;
         if let Some(whole) = rest.get(..length) {

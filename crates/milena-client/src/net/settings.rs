@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytestring::ByteString;
 
-use crate::config::MetadataRecovery;
+use crate::config::{MetadataRecovery, SecurityConfig};
 
 /// Settings that all clients share, with Kafka's defaults. Each field is named after its configuration key.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,8 @@ pub(crate) struct ClientSettings {
     pub(crate) metadata_recovery: MetadataRecovery,
     /// `metadata.recovery.rebootstrap.trigger.ms`
     pub(crate) rebootstrap_trigger_ms: i64,
+    /// `security.protocol`, `ssl.*` and `sasl.*`
+    pub(crate) security: SecurityConfig,
     /// A longer response is refused. Larger than `fetch.max.bytes`, which a single large batch may exceed.
     pub(crate) response_bytes_max: usize,
     /// Memory for idle response buffers.
@@ -66,6 +68,7 @@ impl Default for ClientSettings {
             allow_auto_create_topics: true,
             metadata_recovery: MetadataRecovery::Rebootstrap,
             rebootstrap_trigger_ms: 300_000,
+            security: SecurityConfig::default(),
             response_bytes_max: 1 << 30,
             idle_buffer_bytes_max: 64 << 20,
         }
@@ -97,6 +100,7 @@ macro_rules! client_settings {
             allow_auto_create_topics: $allow_auto_create_topics,
             metadata_recovery: config.metadata_recovery,
             rebootstrap_trigger_ms: config.metadata_recovery_rebootstrap_trigger_ms,
+            security: config.security.clone(),
             idle_buffer_bytes_max: $idle_buffer_bytes_max,
             ..$crate::net::ClientSettings::default()
         }

@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use milena_machines::{
     TopicPartition,
     member::{CallFailure, CallId},
-    produce::{BatchError, BatchId, NewBatch, ProduceCall, ProducePartitionResponse, SenderEvent, Slot},
+    produce::{BatchCause, BatchError, BatchId, NewBatch, ProduceCall, ProducePartitionResponse, SenderEvent, Slot},
 };
 use milena_wire::{
     Uuid,
@@ -315,7 +315,14 @@ impl ProducerShared {
             core.metrics
                 .record_failure(io::now_ms(), &pending.delivery.topic_partition.topic, pending.records());
         }
+        let refused = match error.cause {
+            BatchCause::NoResponse(CallFailure::NotAuthenticated) => self.connections.authentication().after(0),
+            _ => None,
+        };
         self.decide(core, batch, |pending| {
+            if let Some((_, error)) = refused {
+                return BatchOutcome::Failed(SendError::Authentication(error));
+            }
             let target = &pending.delivery.topic_partition;
             let partition = TopicPartition::new(target.topic.clone(), target.partition);
             tracing::debug!(event = "batch_failed", %partition, %error, "batch failed");
@@ -431,6 +438,7 @@ pub(super) fn failure(error: &CallError) -> CallFailure {
     match error {
         CallError::UnsupportedVersion { api, .. } => CallFailure::Unsupported { api: *api },
         CallError::TimedOut { .. } => CallFailure::TimedOut,
+        CallError::Authentication(_) => CallFailure::NotAuthenticated,
         CallError::ConnectFailed { .. } | CallError::EncodeFailed { .. } | CallError::TooManyWaiting { .. } => {
             CallFailure::NotSent
         }

@@ -8,7 +8,7 @@ use milena_machines::{
 };
 use milena_wire::errors::ErrorCode;
 
-use crate::config::ConfigErrors;
+use crate::{auth::AuthenticationError, config::ConfigErrors};
 
 /// The reason why a producer cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +44,9 @@ pub enum SendError {
     },
     #[error("cannot write to topic {topic}: {code}")]
     Topic { topic: String, code: ErrorCode },
+    /// A broker refuses the client. The record was not written.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
     #[error(transparent)]
     Transaction(#[from] TransactionError),
     #[error("{partition}: {error}")]
@@ -85,6 +88,9 @@ pub enum TransactionCallError {
     Transaction(#[from] TransactionError),
     #[error("no response within {} ms; retry the call, or close the producer", waited.as_millis())]
     TimedOut { waited: Duration },
+    /// A broker refuses the client.
+    #[error(transparent)]
+    Authentication(AuthenticationError),
     #[error("the producer is closed")]
     Closed,
 }
@@ -96,7 +102,7 @@ impl TransactionCallError {
         match self {
             Self::Transaction(error) => error.remedy(),
             Self::TimedOut { .. } => Remedy::Retry,
-            Self::Closed => Remedy::GiveUp,
+            Self::Authentication(_) | Self::Closed => Remedy::GiveUp,
         }
     }
 }

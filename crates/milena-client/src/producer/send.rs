@@ -353,6 +353,7 @@ impl ProducerShared {
         let waited = Duration::from_millis(u64::try_from(self.config.max_block_ms).unwrap_or(0));
         let deadline_ms = io::now_ms().saturating_add(self.config.max_block_ms);
         let mut deadline = std::pin::pin!(self.io.sleep_until(deadline_ms));
+        let refusals = self.connections.authentication().last();
         loop {
             let mut reservation = None;
             match wait {
@@ -362,6 +363,9 @@ impl ProducerShared {
                     tokio::select! {
                         biased;
                         known = known => known?,
+                        error = self.connections.authentication().refused_after(refusals) => {
+                            return Err(SendError::Authentication(error));
+                        }
                         () = &mut deadline => return Err(self.unknown_topic(record.topic, waited)),
                     }
                     self.core()

@@ -162,6 +162,7 @@ impl ProducerShared {
         start: impl FnOnce(&mut ProducerCore, i64) -> Result<OperationId, TransactionError>,
     ) -> Result<(), TransactionCallError> {
         let began = Instant::now();
+        let refusals = self.connections.authentication().last();
         let (done, result) = oneshot::channel();
         let operation = {
             let mut core = self.core();
@@ -182,6 +183,9 @@ impl ProducerShared {
             tokio::select! {
                 biased;
                 result = result => result.unwrap_or(Err(TransactionCallError::Closed)),
+                error = self.connections.authentication().refused_after(refusals) => {
+                    Err(TransactionCallError::Authentication(error))
+                }
                 () = deadline => Err(TransactionCallError::TimedOut {
                     waited: Duration::from_millis(u64::try_from(self.config.max_block_ms).unwrap_or(0)),
                 }),

@@ -88,7 +88,7 @@ fn all_errors_are_reported_at_once() {
             ("max.poll.records", "many"),
             ("heartbeat.interval.ms", "50000"),
             ("acks", "all"),
-            ("ssl.truststore.location", "/secret"),
+            ("ssl.engine.factory.class", "com.example.Engine"),
             ("interceptor.classes", "com.example.Spy"),
         ],
         &[
@@ -96,8 +96,7 @@ fn all_errors_are_reported_at_once() {
             "max.poll.recods (code) is not a key of the consumer; did you mean max.poll.records?",
             "interceptor.classes (code) is not supported: interceptors are given in code, not as Java classes",
             "max.poll.records (code) cannot be \"many\"; it must be a 32-bit integer",
-            "ssl.truststore.location (code) is not supported: TLS and SASL are not supported yet; use a PLAINTEXT \
-             listener of the broker",
+            "ssl.engine.factory.class (code) is not supported: Java classes cannot be loaded",
             "heartbeat.interval.ms=50000 (code) conflicts with session.timeout.ms=45000 (default): several heartbeats \
              must fit into a session; set heartbeat.interval.ms to about a third of session.timeout.ms",
         ],
@@ -135,9 +134,9 @@ fn each_error_says_what_to_do() {
         ),
         (
             "security.protocol",
-            "SASL_SSL",
-            "security.protocol (code) is not supported: TLS and SASL are not supported yet; use a PLAINTEXT listener of \
-             the broker",
+            "SASL_PLAINTEXT",
+            "sasl.mechanism (default) cannot be used: its default is GSSAPI (Kerberos), which is not supported; set it to \
+             PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
         ),
         (
             "auto.offset.reset",
@@ -454,7 +453,11 @@ fn every_key_that_does_something_is_listed() {
         line("client.id"),
         Some(format!("client.id={} (default)", config.client_id))
     );
-    assert_eq!(line("security.protocol"), None);
+    assert_eq!(
+        line("security.protocol").as_deref(),
+        Some("security.protocol=PLAINTEXT (code)")
+    );
+    assert_eq!(line("client.dns.lookup"), None);
 }
 
 #[test]
@@ -488,7 +491,9 @@ fn what_can_become_a_configuration_is_taken() {
 #[test]
 fn secrets_are_not_shown() {
     let mut map = ConfigMap::new();
-    map.set("sasl.jaas.config", "hunter2")
+    map.set("security.protocol", "SASL_PLAINTEXT")
+        .set("sasl.mechanism", "PLAIN")
+        .set("sasl.jaas.config", "hunter2")
         .set("sasl.password", "hunter2")
         .set("group.id", "g");
     let text = format!("{map:?}{}", ConsumerConfig::resolve(&map).unwrap_err());

@@ -68,17 +68,17 @@ fn all_errors_are_reported_at_once() {
             ("lingr.ms", "5"),
             ("batch.size", "large"),
             ("group.id", "g"),
-            ("sasl.password", "secret"),
+            ("sasl.kerberos.keytab", "/secret"),
             ("interceptor.classes", "com.example.Spy"),
             ("delivery.timeout.ms", "1000"),
         ],
         &[
             "group.id (code) is a key of the consumer, not of the producer; move it to the configuration of the consumer",
             "lingr.ms (code) is not a key of the producer; did you mean linger.ms?",
-            "sasl.password (code) is not supported: TLS and SASL are not supported yet; use a PLAINTEXT listener of the \
-             broker",
             "batch.size (code) cannot be \"large\"; it must be a 32-bit integer",
             "interceptor.classes (code) is not supported: interceptors are given in code, not as Java classes",
+            "sasl.kerberos.keytab (code) is not supported: Kerberos (GSSAPI) is not supported; use SCRAM-SHA-512, \
+             OAUTHBEARER, PLAIN or a client certificate",
             "delivery.timeout.ms=1000 (code) conflicts with request.timeout.ms=30000 (default): a record waits up to \
              linger.ms to be sent and up to request.timeout.ms for the response; make delivery.timeout.ms at least their sum",
         ],

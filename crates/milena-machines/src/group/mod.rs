@@ -8,9 +8,11 @@ mod classic;
 mod config;
 mod consumer;
 mod describe;
+mod limits;
 mod offsets;
 mod records;
 mod requests;
+mod visible;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,8 +20,10 @@ use bytestring::ByteString;
 use milena_wire::decode::DecodeError;
 
 pub use config::{GroupConfig, GroupOverrides, MigrationPolicy};
+pub use limits::{GroupLimits, LimitExceeded};
 pub use records::{GroupRecord, OffsetKey};
 pub use requests::{GroupReply, GroupRequest};
+pub use visible::VisibleTopics;
 
 use crate::{Random, Ticket, TopicsImage, timers::Timers, transaction::ProducerEpoch};
 
@@ -46,6 +50,8 @@ pub struct GroupContext {
     pub client_id: ByteString,
     /// Kafka's form: `/127.0.0.1`.
     pub client_host: ByteString,
+    /// The topics that regular expressions of the client may match.
+    pub visible_topics: VisibleTopics,
 }
 
 #[derive(Debug)]

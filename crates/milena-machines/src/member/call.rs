@@ -95,6 +95,9 @@ pub enum CallFailure {
     /// It was never sent: no broker can have seen it.
     #[error("there was no connection to send it over")]
     NotSent,
+    /// It was never sent: the broker refuses the client, and will again.
+    #[error("the broker refused the log-in")]
+    NotAuthenticated,
     #[error("the connection to the coordinator broke")]
     Disconnected,
     #[error("the coordinator did not respond in time")]

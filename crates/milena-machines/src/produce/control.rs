@@ -158,7 +158,9 @@ impl Sender {
             }
             Err(failure) => {
                 match failure {
-                    CallFailure::NotSent | CallFailure::CoordinatorUnknown => self.note_unsent(&in_flight.kind),
+                    CallFailure::NotSent | CallFailure::NotAuthenticated | CallFailure::CoordinatorUnknown => {
+                        self.note_unsent(&in_flight.kind);
+                    }
                     _ => self.note_no_response(&in_flight.kind),
                 }
                 if failure != CallFailure::CoordinatorUnknown {

@@ -93,6 +93,9 @@ impl Sender {
                 }
                 return;
             }
+            CallFailure::NotAuthenticated => {
+                return self.fail(attempt.slot, attempt.id, BatchCause::NoResponse(failure));
+            }
             CallFailure::NotSent | CallFailure::CoordinatorUnknown => {}
             CallFailure::Disconnected | CallFailure::TimedOut => batch.may_be_written = true,
         }

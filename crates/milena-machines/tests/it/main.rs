@@ -4,6 +4,7 @@
 
 mod app;
 mod assign;
+mod authorizer;
 mod classic_heartbeat;
 mod classic_join;
 mod classic_leave;
@@ -23,6 +24,7 @@ mod offsets_expiry;
 mod offsets_fetch;
 mod offsets_txn;
 mod produce;
+mod quota;
 mod sasl;
 mod transaction_add;
 mod transaction_end;

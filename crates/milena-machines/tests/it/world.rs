@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::{BufMut, Bytes, BytesMut};
 use milena_machines::{
     GroupCoordinator, StoredRecord, Ticket, TopicImage, TopicsImage,
-    group::{GroupConfig, GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
+    group::{GroupConfig, GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, VisibleTopics},
     transaction::ProducerEpoch,
 };
 use milena_wire::{
@@ -80,6 +80,7 @@ impl World {
             version,
             client_id: "client".into(),
             client_host: "/127.0.0.1".into(),
+            visible_topics: VisibleTopics::default(),
         };
         let effects = self.machine.handle_request(&context, request);
         self.take(effects);
@@ -520,6 +521,7 @@ fn look(machine: &mut GroupCoordinator, now_ms: i64, request: GroupRequest) -> G
         version: 5,
         client_id: "observer".into(),
         client_host: "/127.0.0.1".into(),
+        visible_topics: VisibleTopics::default(),
     };
     let mut effects = machine.handle_request(&context, request);
     assert!(effects.records.is_empty());

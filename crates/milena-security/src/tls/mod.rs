@@ -7,8 +7,14 @@
 mod client;
 mod error;
 mod explain;
+mod files;
+mod live;
+mod material;
+mod names;
 mod options;
+mod refusal;
 mod server;
+mod verify;
 
 pub use client::ClientTls;
 pub use error::TlsError;

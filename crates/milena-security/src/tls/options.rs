@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use crate::Secret;
 
 /// Raw values of the `ssl.*` settings, under Java's names and librdkafka's. The default is Kafka's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     /// `ssl.keystore.location`: certificate chain and private key in one file.
     pub keystore: Option<Source>,

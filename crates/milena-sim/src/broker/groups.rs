@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytestring::ByteString;
 use milena_machines::{
     GroupCoordinator, Ticket, TopicPartition, TopicsImage,
-    group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, OffsetKey},
+    group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, OffsetKey, VisibleTopics},
     transaction::ProducerEpoch,
 };
 use milena_wire::{
@@ -198,6 +198,7 @@ impl Broker {
             version,
             client_id: format!("client-{from}").into(),
             client_host: "/127.0.0.1".into(),
+            visible_topics: VisibleTopics::default(),
         };
         let group = match &request {
             GroupRequest::ConsumerHeartbeat(request) => Some(request.group_id.clone()),
@@ -316,6 +317,7 @@ fn observer(now_ms: i64) -> GroupContext {
         version: 6,
         client_id: "observer".into(),
         client_host: "/127.0.0.1".into(),
+        visible_topics: VisibleTopics::default(),
     }
 }
 

@@ -1,25 +1,27 @@
 //! The typed configuration of the broker.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use milena_config::{ConfigMap, ConfigValue, FromConfigValue, Origin, Setting, Source, choices};
-use milena_machines::{group::GroupConfig, transaction::TransactionConfig};
+use milena_machines::{authorizer::AuthorizerConfig, group::GroupConfig, transaction::TransactionConfig};
 
 use super::{
     super::{
         ConfigError, FinalizedFeatures, MetricsSubscription, Scope, TopicConfig, TopicOverrides, client_metrics, group,
         layers::{contradiction, missing},
     },
-    Listener,
+    LimitsConfig, Listener, ListenerValues, QuotaConfig, authorizer,
     checks::check_whole,
-    transactions,
+    listener_keys::{check_listeners, parse_setting},
+    listener_security::check_security,
+    references, transactions,
 };
 
 /// Keys and values as text.
 pub type RawConfig = BTreeMap<String, String>;
 
 /// The raw settings of the broker in three layers, and those of single groups and subscriptions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct BrokerOverrides {
     /// Set at run time for this broker. The strongest layer.
     pub dynamic: RawConfig,
@@ -38,7 +40,10 @@ pub struct BrokerOverrides {
 /// The effective configuration of the broker. Keys without a field are read with [`BrokerConfig::get`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct BrokerConfig {
+    /// The settings as they were given.
     pub overrides: BrokerOverrides,
+    /// The settings with all references to secrets resolved.
+    pub(crate) effective: BrokerOverrides,
     pub node_id: i32,
     pub rack: Option<String>,
     pub listeners: Vec<Listener>,
@@ -56,14 +61,27 @@ pub struct BrokerConfig {
     /// Whether to start although synced records or metadata are missing; `milena.recovery=accept-loss`.
     pub accept_loss: bool,
     pub topic_defaults: TopicConfig,
+    /// `None` if every client may do everything.
+    pub authorizer: Option<AuthorizerConfig>,
 
     pub socket_request_max_bytes: i32,
     pub socket_listen_backlog_size: i32,
     pub connections_max_idle_ms: i64,
     pub max_connections: i32,
+    /// New connections per second.
+    pub max_connection_creation_rate: i32,
+    /// Limits of single listeners.
+    pub listener_limits: Vec<ListenerLimits>,
     pub max_connections_per_ip: i32,
     /// Limits of single hosts, by name or address, in place of `max_connections_per_ip`.
     pub max_connections_per_ip_overrides: Vec<(String, i32)>,
+    /// Connections that have not logged in yet; the oldest is closed for one more.
+    pub max_unauthenticated_connections: usize,
+    /// The time for a TLS handshake and a log-in together.
+    pub authentication_timeout_ms: u32,
+    pub failed_authentication_delay_ms: u32,
+    /// Whether other machines may connect without a log-in; `milena.allow.unauthenticated`.
+    pub allow_unauthenticated: bool,
     /// Zero or negative for unlimited.
     pub queued_max_request_bytes: i64,
     pub max_request_partition_size_limit: i32,
@@ -81,8 +99,20 @@ pub struct BrokerConfig {
     /// Client metrics subscriptions, by name.
     pub client_metrics: BTreeMap<String, MetricsSubscription>,
     pub telemetry_max_bytes: i32,
+    pub limits: LimitsConfig,
+    pub quotas: QuotaConfig,
     /// The largest number of SCRAM users; `milena.max.scram.users`.
     pub scram_users_max: usize,
+}
+
+/// The limits of one listener, besides those of the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// In upper case.
+    pub listener: String,
+    pub max_connections: i32,
+    /// New connections per second.
+    pub max_connection_creation_rate: i32,
 }
 
 /// `milena.recovery`: the reaction to lost records at a start.
@@ -142,6 +172,14 @@ impl BrokerOverrides {
         }
     }
 
+    /// The names of all settings, each with its origin.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, Origin)> {
+        let dynamic = self.dynamic.keys().chain(self.dynamic_default.keys());
+        let dynamic = dynamic.map(|name| (name.as_str(), Origin::Request));
+        let fixed = self.fixed.settings();
+        dynamic.chain(fixed.map(|(name, _, origin)| (name, origin.clone())))
+    }
+
     /// The value of a key, or its default; `None` if it has none.
     pub(crate) fn value(&self, name: &str) -> Result<Option<ConfigValue>, ConfigError> {
         let (schema, origin) = (Scope::Broker.schema(), self.origin(name));
@@ -162,21 +200,18 @@ impl BrokerOverrides {
 impl BrokerConfig {
     /// Checks every setting and the rules between them.
     pub fn resolve(mut overrides: BrokerOverrides) -> Result<Self, ConfigError> {
-        let raw = &mut overrides;
-        for (name, text) in raw.dynamic.iter().chain(&raw.dynamic_default) {
-            Scope::Broker.schema().parse(name, text, &Origin::Request)?;
-        }
-        for (name, text, origin) in raw.fixed.settings() {
-            Scope::Broker.schema().parse(name, text, origin)?;
-        }
-        unite_ids(&mut raw.fixed)?;
+        unite_ids(&mut overrides.fixed)?;
+        let effective = references::resolved(&overrides)?;
+        let raw = &effective;
+        check_settings(raw)?;
         check_whole(raw)?;
         let listeners = listeners(raw)?;
+        check_listeners(raw, &listeners)?;
+        check_security(raw, &listeners)?;
         let advertised_listeners = advertised_listeners(raw, &listeners)?;
         Ok(Self {
             node_id: raw.get("node.id")?,
             rack: raw.find("broker.rack")?,
-            listeners,
             advertised_listeners,
             log_dirs: log_dirs(raw)?,
 
@@ -187,13 +222,20 @@ impl BrokerConfig {
             strict_replication_factor: raw.get("milena.strict.replication.factor")?,
             accept_loss: raw.get::<Recovery>("milena.recovery")? == Recovery::AcceptLoss,
             topic_defaults: TopicConfig::resolve_with(&TopicOverrides::default(), raw)?,
+            authorizer: authorizer::resolve(raw)?,
 
             socket_request_max_bytes: raw.get("socket.request.max.bytes")?,
             socket_listen_backlog_size: raw.get("socket.listen.backlog.size")?,
             connections_max_idle_ms: raw.get("connections.max.idle.ms")?,
             max_connections: raw.get("max.connections")?,
+            max_connection_creation_rate: raw.get("max.connection.creation.rate")?,
+            listener_limits: listener_limits(raw, &listeners)?,
             max_connections_per_ip: raw.get("max.connections.per.ip")?,
             max_connections_per_ip_overrides: limits_per_ip(raw)?,
+            max_unauthenticated_connections: raw.get("milena.max.unauthenticated.connections")?,
+            authentication_timeout_ms: raw.get("milena.authentication.timeout.ms")?,
+            failed_authentication_delay_ms: raw.get("connection.failed.authentication.delay.ms")?,
+            allow_unauthenticated: raw.get("milena.allow.unauthenticated")?,
             queued_max_request_bytes: raw.get("queued.max.request.bytes")?,
             max_request_partition_size_limit: raw.get("max.request.partition.size.limit")?,
             fetch_max_bytes: raw.get("fetch.max.bytes")?,
@@ -208,14 +250,33 @@ impl BrokerConfig {
             transactions: transactions::resolve(raw)?,
             client_metrics: client_metrics::resolve(&raw.client_metrics)?,
             telemetry_max_bytes: raw.get("telemetry.max.bytes")?,
+            limits: LimitsConfig::resolve(raw)?,
+            quotas: QuotaConfig::resolve(raw)?,
+            listeners,
             scram_users_max: raw.get("milena.max.scram.users")?,
             overrides,
+            effective,
         })
     }
 
     /// The value of any key of the broker.
     pub fn get<T: FromConfigValue>(&self, name: &'static str) -> Result<T, ConfigError> {
-        self.overrides.get(name)
+        self.effective.get(name)
+    }
+}
+
+/// Without secrets: configurations end up in logs.
+impl fmt::Debug for BrokerOverrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |raw: &RawConfig| -> ConfigMap { raw.clone().into() };
+        f.debug_struct("BrokerOverrides")
+            .field("dynamic", &shown(&self.dynamic))
+            .field("dynamic_default", &shown(&self.dynamic_default))
+            .field("fixed", &self.fixed)
+            .field("groups", &self.groups)
+            .field("client_metrics", &self.client_metrics)
+            .field("features", &self.features)
+            .finish()
     }
 }
 
@@ -227,6 +288,33 @@ impl CleanerConfig {
             dedupe_buffer_size: raw.get("log.cleaner.dedupe.buffer.size")?,
         })
     }
+}
+
+/// Checks every setting by itself.
+fn check_settings(raw: &BrokerOverrides) -> Result<(), ConfigError> {
+    for (name, text) in raw.dynamic.iter().chain(&raw.dynamic_default) {
+        parse_setting(name, text, &Origin::Request)?;
+    }
+    for (name, text, origin) in raw.fixed.settings() {
+        if !references::is_of_provider(name) {
+            parse_setting(name, text, origin)?;
+        }
+    }
+    Ok(())
+}
+
+fn listener_limits(raw: &BrokerOverrides, listeners: &[Listener]) -> Result<Vec<ListenerLimits>, ConfigError> {
+    let limits = listeners.iter().map(|listener| {
+        let name = listener.name.to_lowercase();
+        let values = ListenerValues::new(raw, &name);
+        let own = |key| Ok::<i32, ConfigError>(values.find_own(key)?.unwrap_or(i32::MAX));
+        Ok(ListenerLimits {
+            listener: listener.name.clone(),
+            max_connections: own("max.connections")?,
+            max_connection_creation_rate: own("max.connection.creation.rate")?,
+        })
+    });
+    limits.collect()
 }
 
 /// `broker.id` is the old name of `node.id`: if one is set, the other has the same value.

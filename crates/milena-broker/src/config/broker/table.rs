@@ -1,7 +1,8 @@
 //! Keys of the broker.
 //!
 //! Types, defaults, ranges and update modes are Kafka's; `tests/it/kafkas_facts.rs` compares them. The exceptions:
-//! `node.id` has a default; `log.dir` has none, so that two brokers do not share a directory by accident; a new group
+//! `node.id` has a default; `log.dir` has none, so that two brokers do not share a directory by accident; the default
+//! listener is not reachable from other machines; a new group
 //! waits 20 ms for more members (Kafka's 3 s are for clusters that start hundreds of them; Kafka's own
 //! `server.properties` has 0, with which members that start together rebalance twice); listeners cannot change at run
 //! time.
@@ -18,6 +19,7 @@ use super::{
             COMPRESSION_TYPES, CleanupPolicy, Durability, GROWING_FILES, NO_REMOTE_STORAGE, ONE_NODE, TimestampType,
         },
     },
+    authorizer::{AuthorizerKind, STANDARD_AUTHORIZER},
     config::Recovery,
 };
 
@@ -25,8 +27,10 @@ use super::{
 pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "advertised.listeners" List,
         about("The addresses that clients are told to connect to; without it they are told the listeners.");
-    "authorizer.class.name" String = "", default_only(NO_JAVA_CLASSES),
-        about("The Java class that authorizes requests in Kafka; this broker has no authorizer.");
+    "allow.everyone.if.no.acl.found" Boolean = "false",
+        about("Whether resources without any ACL are open to everyone, if there is an authorizer.");
+    "authorizer.class.name" String = "", allowed(OneOf(&["", STANDARD_AUTHORIZER])),
+        about("Kafka's name of its authorizer, which turns on ACLs as milena.authorizer=acl does; empty for none.");
     "auto.create.topics.enable" Boolean = "true",
         about("Whether a topic is created when a client asks for it by name and it does not exist.");
     "auto.leader.rebalance.enable" Boolean = "true", default_only(ONE_NODE),
@@ -45,12 +49,18 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The codec of stored batches, or producer to keep the codec of the producer.");
     "compression.zstd.level" Int = "3", allowed(Between(-131_072, 22)), cluster_wide,
         about("The zstd level of batches that the broker compresses.");
-    "connection.failed.authentication.delay.ms" Int = "100", at_least(0), default_only(NO_SASL),
+    "config.providers" List = "",
+        about("Names of more providers of secrets than file, dir and env, for references such as ${file:path:key}.");
+    "connection.failed.authentication.delay.ms" Int = "100", at_least(0),
         about("The delay before a connection is closed whose authentication failed.");
     "connections.max.idle.ms" Long = "600000",
         about("A connection without a request for this long is closed.");
-    "connections.max.reauth.ms" Long = "0", default_only(NO_SASL),
+    "connections.max.reauth.ms" Long = "0",
         about("The longest time between two authentications of a connection.");
+    "controller.quota.window.num" Int = "11", at_least(1),
+        about("The number of samples for controller_mutation_rate; the burst of a client is the quota of all of them.");
+    "controller.quota.window.size.seconds" Int = "1", at_least(1),
+        about("The time span of a sample for controller_mutation_rate.");
     "default.replication.factor" Int = "1",
         about("The replication factor of topics that are created without one.");
     "delete.topic.enable" Boolean = "true",
@@ -186,7 +196,7 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "listener.security.protocol.map" String
         = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         about("The security protocol of each listener name.");
-    "listeners" List = "PLAINTEXT://:9092",
+    "listeners" List = "PLAINTEXT://127.0.0.1:9092",
         about("The addresses that the broker listens on, each as NAME://host:port.");
     "log.cleaner.backoff.ms" Long = "15000", at_least(0), cluster_wide,
         about("The pause of compaction when no log needs it.");
@@ -267,7 +277,7 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "log.segment.delete.delay.ms" Long = "60000", at_least(0), cluster_wide,
         about("The delay before the file of a deleted segment is removed. It is stored and shown; this broker removes \
                files at once, and readers of them are not disturbed.");
-    "max.connection.creation.rate" Int = "2147483647", at_least(0), cluster_wide, default_only(NO_QUOTAS),
+    "max.connection.creation.rate" Int = "2147483647", at_least(0), cluster_wide,
         about("The number of new connections per second that are accepted.");
     "max.connections" Int = "2147483647", at_least(0), cluster_wide,
         about("The largest number of connections.");
@@ -281,11 +291,57 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The largest number of partitions in a DescribeTopicPartitions response.");
     "message.max.bytes" Int = "1048588", at_least(0), cluster_wide,
         about("The largest record batch that is accepted, as compressed.");
+    "milena.allow.unauthenticated" Boolean = "false",
+        about("Whether a listener that other machines can reach may serve clients that do not log in.");
+    "milena.authentication.timeout.ms" Int = "30000", at_least(1),
+        about("The time that a new connection has for its TLS handshake and log-in; a handshake alone has at most 10 s.");
+    "milena.authorizer" String = "none", allowed(OneOf(AuthorizerKind::NAMES)),
+        about("Whether requests are authorized by ACLs (acl), or every client may do everything (none).");
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
+    "milena.max.client.metrics.instances" Int = "16384", at_least(1),
+        about("The largest number of clients whose metrics subscriptions are remembered; the one that was silent for \
+               longest is forgotten.");
+    "milena.max.client.metrics.subscriptions" Int = "1000", at_least(0), cluster_wide,
+        about("The largest number of client metrics subscriptions.");
+    "milena.max.config.value.bytes" Int = "65536", at_least(1), cluster_wide,
+        about("The longest value of a config that is set at run time.");
+    "milena.max.fetch.session.partitions" Int = "500000", at_least(0),
+        about("The largest number of partitions in all incremental fetch sessions.");
+    "milena.max.group.configs" Int = "10000", at_least(0), cluster_wide,
+        about("The largest number of groups with configs of their own.");
+    "milena.max.group.members" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of members of a group, including members that have not joined yet; group.max.size \
+               and group.consumer.max.size may be lower.");
+    "milena.max.groups" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of groups, including groups that only have committed offsets.");
+    "milena.max.member.metadata.bytes" Int = "1048576", at_least(1), cluster_wide,
+        about("The most bytes of names, subscriptions and metadata that a member of a group may send.");
+    "milena.max.name.bytes" Int = "4096", at_least(249), cluster_wide,
+        about("The longest name that a client may give: group, member, client id, transactional id, user.");
+    "milena.max.partitions" Int = "200000", at_least(1), cluster_wide,
+        about("The largest number of partitions of all topics together.");
+    "milena.max.partitions.per.request" Int = "10000", at_least(1), cluster_wide,
+        about("The largest number of partitions that one topic of a request may add, as in Kafka.");
+    "milena.max.pending.requests" Int = "64", at_least(1),
+        about("The largest number of requests of a connection that wait for their response; no more are read \
+               meanwhile.");
+    "milena.max.producers.per.partition" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of idempotent producers that a partition remembers.");
+    "milena.max.quota.clients" Int = "10000", at_least(1),
+        about("The largest number of clients that are measured for each kind of quota; further ones share one \
+               measurement.");
+    "milena.max.quota.entities" Int = "10000", at_least(0), cluster_wide,
+        about("The largest number of users, client ids and addresses with quotas.");
     "milena.max.scram.users" Int = "100000", at_least(1),
         about("The largest number of SCRAM users.");
+    "milena.max.topics" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of topics.");
+    "milena.max.transactional.ids" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of transactional ids.");
+    "milena.max.unauthenticated.connections" Int = "1000", at_least(1),
+        about("The largest number of connections that have not logged in yet; the oldest is closed for one more.");
     "milena.recovery" String = "strict", allowed(OneOf(Recovery::NAMES)),
         about("Whether a start with damaged files is refused where records are lost (strict), or goes on without them and \
                keeps the damaged files aside (accept-loss).");
@@ -330,18 +386,18 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
                for the default of 64 MiB.");
     "queued.max.requests" Int = "500", at_least(1), default_only(NO_QUEUE),
         about("The number of requests that wait for Kafka's handlers.");
-    "quota.window.num" Int = "11", at_least(1), default_only(NO_QUOTAS),
-        about("The number of samples that Kafka keeps for client quotas.");
-    "quota.window.size.seconds" Int = "1", at_least(1), default_only(NO_QUOTAS),
+    "quota.window.num" Int = "11", at_least(1),
+        about("The number of samples that the rates of client quotas are computed over.");
+    "quota.window.size.seconds" Int = "1", at_least(1),
         about("The time span of a sample for client quotas.");
     "replica.alter.log.dirs.io.max.bytes.per.second" Long = "9223372036854775807", at_least(0), cluster_wide, hidden,
         about("The bytes per second for replicas that move between directories. It is stored and shown; this broker \
                has one directory.");
-    "sasl.enabled.mechanisms" List = "GSSAPI", per_broker, default_only(NO_SASL),
+    "sasl.enabled.mechanisms" List = "GSSAPI", per_broker,
         about("The SASL mechanisms that clients may use.");
-    "sasl.jaas.config" Password, per_broker, default_only(NO_SASL),
+    "sasl.jaas.config" Password, per_broker,
         about("The JAAS configuration of SASL listeners.");
-    "sasl.server.max.receive.size" Int = "524288", default_only(NO_SASL),
+    "sasl.server.max.receive.size" Int = "524288",
         about("The largest SASL message that is read before a client is authenticated.");
     "share.coordinator.append.linger.ms" Int = "-1", at_least(-1), default_only(NO_SUCH_BUFFER),
         about("The time for which Kafka's share coordinator collects writes before it appends them.");
@@ -375,34 +431,48 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The largest request.");
     "socket.send.buffer.bytes" Int = "102400", default_only(SYSTEM_BUFFERS),
         about("The send buffer of sockets.");
-    "ssl.cipher.suites" List = "", per_broker, default_only(NO_TLS),
+    "ssl.allow.dn.changes" Boolean = "false",
+        about("Whether a reloaded certificate of the broker may have another subject.");
+    "ssl.allow.san.changes" Boolean = "false",
+        about("Whether a reloaded certificate of the broker may lack names that the present one has.");
+    "ssl.cipher.suites" List = "", per_broker,
         about("The cipher suites of TLS listeners.");
-    "ssl.client.auth" String = "none", allowed(CLIENT_AUTHENTICATION), per_broker, default_only(NO_TLS),
+    "ssl.client.auth" String = "none", allowed(CLIENT_AUTHENTICATION), per_broker,
         about("Whether clients of TLS listeners need a certificate.");
-    "ssl.enabled.protocols" List = "TLSv1.2,TLSv1.3", per_broker, default_only(NO_TLS),
+    "ssl.enabled.protocols" List = "TLSv1.2,TLSv1.3", per_broker,
         about("The TLS versions that clients may use.");
-    "ssl.key.password" Password, per_broker, default_only(NO_TLS),
+    "ssl.endpoint.identification.algorithm" String = "https", per_broker, default_or(&[""], NO_OUTBOUND),
+        about("How a client checks the name of a broker; this broker connects to no other.");
+    "ssl.key.password" Password, per_broker,
         about("The password of the private key.");
-    "ssl.keystore.certificate.chain" Password, per_broker, default_only(NO_TLS),
+    "ssl.keymanager.algorithm" String = "SunX509", per_broker, default_or(&["PKIX"], NOT_JAVAS_TLS),
+        about("The Java algorithm for the keys of the broker.");
+    "ssl.keystore.certificate.chain" Password, per_broker,
         about("The certificate chain of the broker as PEM.");
-    "ssl.keystore.key" Password, per_broker, default_only(NO_TLS),
+    "ssl.keystore.key" Password, per_broker,
         about("The private key of the broker as PEM.");
-    "ssl.keystore.location" String, per_broker, default_only(NO_TLS),
+    "ssl.keystore.location" String, per_broker,
         about("The file with the certificate and private key of the broker.");
-    "ssl.keystore.password" Password, per_broker, default_only(NO_TLS),
+    "ssl.keystore.password" Password, per_broker,
         about("The password of the key store.");
-    "ssl.keystore.type" String = "JKS", per_broker, default_only(NO_TLS),
-        about("The format of the key store.");
-    "ssl.principal.mapping.rules" String = "DEFAULT", default_only(NO_TLS),
+    "ssl.keystore.type" String = "JKS", per_broker,
+        about("The format of the key store in Kafka; this broker recognizes PEM, PKCS12 and JKS by their content.");
+    "ssl.principal.mapping.rules" String = "DEFAULT",
         about("The rules that make a principal from the distinguished name of a client certificate.");
-    "ssl.truststore.certificates" Password, per_broker, default_only(NO_TLS),
+    "ssl.protocol" String = "TLSv1.3", per_broker, default_or(&["TLS", "TLSv1.2"], VERSIONS_ELSEWHERE),
+        about("The newest version of TLS in Kafka, unless ssl.enabled.protocols is set.");
+    "ssl.trustmanager.algorithm" String = "PKIX", per_broker, default_only(NOT_JAVAS_TLS),
+        about("The Java algorithm that checks certificates of clients.");
+    "ssl.truststore.certificates" Password, per_broker,
         about("The certificates that client certificates are checked against, as PEM.");
-    "ssl.truststore.location" String, per_broker, default_only(NO_TLS),
+    "ssl.truststore.location" String, per_broker,
         about("The file with the certificates that client certificates are checked against.");
-    "ssl.truststore.password" Password, per_broker, default_only(NO_TLS),
+    "ssl.truststore.password" Password, per_broker,
         about("The password of the trust store.");
-    "ssl.truststore.type" String = "JKS", per_broker, default_only(NO_TLS),
-        about("The format of the trust store.");
+    "ssl.truststore.type" String = "JKS", per_broker,
+        about("The format of the trust store in Kafka; this broker recognizes PEM, PKCS12 and JKS by their content.");
+    "super.users" String = "",
+        about("Principals that may do everything whatever the ACLs, separated by semicolons, such as User:admin.");
     "telemetry.max.bytes" Int = "1048576", at_least(1),
         about("The largest metrics payload of a client (PushTelemetry), compressed or not.");
     "transaction.abort.timed.out.transaction.cleanup.interval.ms" Int = "10000", at_least(1),
@@ -443,12 +513,12 @@ const NO_QUEUE: &str = "there is no request queue; queued.max.request.bytes limi
 const NO_QUOTAS: &str = "the broker has no quotas";
 const SYSTEM_BUFFERS: &str = "the operating system adapts the socket buffers";
 const NO_SUCH_BUFFER: &str = "the broker has no such buffer";
-const NO_JAVA_CLASSES: &str = "Java classes cannot be loaded";
 pub(crate) const NO_SHARE_GROUPS: &str = "share groups are not supported yet";
 pub(crate) const NO_STREAMS_GROUPS: &str = "streams groups are not supported; Kafka Streams uses classic groups";
 pub(crate) const ASSIGNS_AT_ONCE: &str = "partitions are assigned as soon as a group changes";
 const NO_REPLICAS_TO_WAIT_FOR: &str = "there are no replicas to wait for";
 const OFFSETS_AS_THEY_ARE: &str = "the records of groups are too small for compression";
 const NO_TWO_PHASE_COMMIT: &str = "two-phase commit is not supported";
-const NO_SASL: &str = "clients are not authenticated";
-const NO_TLS: &str = "TLS is not supported";
+const NO_OUTBOUND: &str = "the broker connects to no other";
+const NOT_JAVAS_TLS: &str = "the broker does not use Java's TLS";
+const VERSIONS_ELSEWHERE: &str = "ssl.enabled.protocols selects the versions of TLS";

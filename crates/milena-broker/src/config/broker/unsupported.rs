@@ -43,7 +43,6 @@ pub(crate) const UNSUPPORTED: &[(&str, &[&str])] = &[
         &[
             "alter.config.policy.class.name",
             "client.quota.callback.class",
-            "config.providers",
             "create.topic.policy.class.name",
             "principal.builder.class",
             "sasl.client.callback.handler.class",
@@ -55,15 +54,7 @@ pub(crate) const UNSUPPORTED: &[(&str, &[&str])] = &[
     ),
     (
         "the broker does not use Java's TLS",
-        &[
-            "ssl.allow.",
-            "ssl.endpoint.identification.algorithm",
-            "ssl.keymanager.algorithm",
-            "ssl.protocol",
-            "ssl.provider",
-            "ssl.secure.random.implementation",
-            "ssl.trustmanager.algorithm",
-        ],
+        &["ssl.provider", "ssl.secure.random.implementation"],
     ),
     (
         "the broker does not authenticate clients this way",

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 use milena_config::{FromConfigValue as _, Origin};
-use milena_machines::group::{GroupConfig, GroupOverrides, MigrationPolicy};
+use milena_machines::group::{GroupConfig, GroupLimits, GroupOverrides, MigrationPolicy};
 
 use super::super::{
-    BrokerConfig, BrokerOverrides, ConfigError, RawConfig, Scope,
+    BrokerConfig, BrokerOverrides, ConfigError, LimitsConfig, RawConfig, Scope,
     layers::{Layers, contradiction},
 };
 
@@ -39,7 +39,17 @@ pub(crate) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError>
         offset_metadata_max_bytes: size(raw.get("offset.metadata.max.bytes")?),
         offsets_retention_ms: i64::from(retention_minutes) * 60_000,
         offsets_retention_check_interval_ms: raw.get("offsets.retention.check.interval.ms")?,
+        limits: limits(raw)?,
         overrides: single_groups(raw)?,
+    })
+}
+
+fn limits(raw: &BrokerOverrides) -> Result<GroupLimits, ConfigError> {
+    let limits = LimitsConfig::resolve(raw)?;
+    Ok(GroupLimits {
+        name_bytes: limits.name_bytes,
+        member_bytes: limits.member_metadata_bytes,
+        members: limits.group_members,
     })
 }
 
@@ -91,7 +101,7 @@ pub(crate) fn check_own(own: &RawConfig, broker: &BrokerOverrides) -> Result<(),
 /// The groups whose settings are outside of limits that the broker was started with, each with the error.
 pub(crate) fn misfits(broker: &BrokerConfig) -> impl Iterator<Item = (&str, ConfigError)> {
     let groups = broker.overrides.groups.iter();
-    groups.filter_map(|(group, own)| Some((group.as_str(), check_own(own, &broker.overrides).err()?)))
+    groups.filter_map(|(group, own)| Some((group.as_str(), check_own(own, &broker.effective).err()?)))
 }
 
 /// The settings of single groups. They were checked when they were set; a value outside of the broker's present limits is

@@ -48,7 +48,7 @@ pub struct TopicConfig {
 impl TopicConfig {
     /// Checks every setting and the rules between them.
     pub fn resolve(overrides: &TopicOverrides, broker: &BrokerConfig) -> Result<Self, ConfigError> {
-        Self::resolve_with(overrides, &broker.overrides)
+        Self::resolve_with(overrides, &broker.effective)
     }
 
     pub(crate) fn resolve_with(overrides: &TopicOverrides, broker: &BrokerOverrides) -> Result<Self, ConfigError> {

@@ -1,9 +1,10 @@
 //! Config resources: topics, brokers, groups, client metrics subscriptions and loggers.
 
 use bytestring::ByteString;
+use milena_machines::authorizer::{CLUSTER, Operation, ResourceType};
 use milena_wire::errors::ErrorCode;
 
-use super::{NameCounts, code_and_message};
+use super::{NameCounts, RequestContext, code_and_message};
 use crate::{
     config::{AlterOp, BrokerLayer},
     node::{ConfigChange, Node, Refusal},
@@ -34,19 +35,28 @@ pub(crate) struct AlterResult {
 }
 
 /// Applies the alterations of resources that the request names only once; the others are refused.
-pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_only: bool) -> Vec<AlterResult> {
+pub(crate) fn alter_each(
+    cx: &RequestContext<'_>,
+    alterations: Vec<Alteration>,
+    validate_only: bool,
+) -> Vec<AlterResult> {
     let key = |requested: &Alteration| (requested.resource_type, requested.resource_name.clone());
     let named = NameCounts::count(alterations.iter().map(key));
     let altered = alterations.into_iter().map(|requested| {
         let (resource_type, resource_name) = key(&requested);
         let change = || {
             named.check_once(&(resource_type, resource_name.clone()), "resource")?;
+            check_right(cx, Operation::AlterConfigs, resource_type, &resource_name)?;
+            let ops = requested.ops?;
+            for op in &ops {
+                cx.node.check_config_value(&op.name, op.value.as_deref())?;
+            }
             let change = ConfigChange {
-                ops: requested.ops?,
+                ops,
                 replaces_all: requested.replaces_all,
                 validate_only,
             };
-            alter(node, resource_type, &resource_name, change)
+            alter(cx.node, resource_type, &resource_name, change)
         };
         let (error_code, error_message) = code_and_message(change());
         AlterResult {
@@ -57,6 +67,27 @@ pub(crate) fn alter_each(node: &Node, alterations: Vec<Alteration>, validate_onl
         }
     });
     altered.collect()
+}
+
+/// Refuses a client without a right on the settings of a resource. Those of brokers and subscriptions are the cluster's.
+pub(crate) fn check_right(
+    cx: &RequestContext<'_>,
+    operation: Operation,
+    resource_type: i8,
+    name: &ByteString,
+) -> Result<(), Refusal> {
+    let (resource_type, name, code) = match resource_type {
+        TOPIC => (ResourceType::Topic, name, ErrorCode::TopicAuthorizationFailed),
+        GROUP => (ResourceType::Group, name, ErrorCode::GroupAuthorizationFailed),
+        _ => (ResourceType::Cluster, &CLUSTER, ErrorCode::ClusterAuthorizationFailed),
+    };
+    match cx.authorize(operation, resource_type, name) {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            code,
+            format!("the client needs {operation} on {resource_type} {name}"),
+        )),
+    }
 }
 
 /// Changes the config of one resource. A broker with an empty name stands for all brokers.

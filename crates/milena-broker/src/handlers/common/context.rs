@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytestring::ByteString;
 use milena_machines::{
     group::{GroupReply, GroupRequest},
     transaction::{TransactionReply, TransactionRequest},
@@ -13,6 +14,7 @@ use crate::{
     coordinators::{PendingReply, RequestSource},
     net::{InboundRequest, Peer},
     node::Node,
+    quotas::MutationPermits,
 };
 
 /// A request with its peer and the node that serves it.
@@ -22,18 +24,56 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) request: &'a InboundRequest,
 }
 
+/// The parts of a [`RequestContext`], for a response that is made later.
+pub(crate) struct DetachedContext {
+    node: Arc<Node>,
+    peer: Peer,
+    request: InboundRequest,
+}
+
+impl DetachedContext {
+    pub(crate) fn cx(&self) -> RequestContext<'_> {
+        RequestContext {
+            node: &self.node,
+            peer: &self.peer,
+            request: &self.request,
+        }
+    }
+}
+
 /// The reply of a coordinator; an error if there was none, because it was not available.
 pub(crate) type CoordinatorResult<Reply> = Result<Reply, ErrorCode>;
 pub(crate) type GroupResult = CoordinatorResult<GroupReply>;
 pub(crate) type TransactionResult = CoordinatorResult<TransactionReply>;
 
 impl RequestContext<'_> {
+    /// The quota of a request that creates or deletes partitions. It is strict from a version on: clients of older ones do not
+    /// know the error.
+    pub(crate) fn mutation_permits(&self, strict_since: i16) -> MutationPermits<'_> {
+        MutationPermits::new(self.request.charge(), self.request.version >= strict_since)
+    }
+
+    /// The advertised host and port of the listener that the request came in on.
+    pub(crate) fn advertised(&self) -> (ByteString, u16) {
+        self.node.endpoints.advertised(&self.peer.listener)
+    }
+
+    /// Copies the context for a response that is made later.
+    pub(crate) fn detach(&self) -> DetachedContext {
+        DetachedContext {
+            node: Arc::clone(self.node),
+            peer: self.peer.clone(),
+            request: self.request.clone(),
+        }
+    }
+
     /// The origin of the request, for group coordinators.
     pub(crate) fn source(&self) -> RequestSource<'_> {
         RequestSource {
             version: self.request.version,
             client_id: &self.request.client_id,
             peer: self.peer,
+            visible_topics: self.visible_topics(),
         }
     }
 
@@ -46,16 +86,6 @@ impl RequestContext<'_> {
     ) -> Outcome<R> {
         let reply = self.node.groups.request(self.node, &self.source(), group_id, request);
         self.respond_to(reply, response)
-    }
-
-    /// Sends a request for each of several groups; `response` makes the response from the replies, in their order.
-    pub(crate) fn request_groups<R: Send + 'static>(
-        &self,
-        requests: Vec<(&str, GroupRequest)>,
-        response: impl FnOnce(Vec<GroupResult>) -> R + Send + 'static,
-    ) -> Outcome<R> {
-        let send = |(group_id, request)| self.node.groups.request(self.node, &self.source(), group_id, request);
-        self.respond_to_all(requests.into_iter().map(send).collect(), response)
     }
 
     /// Sends a request to the coordinator of a transactional id; `response` makes the response from its reply.

@@ -1,6 +1,6 @@
 //! Parts that several handlers share.
 
-mod authorized_operations;
+mod authorize;
 pub(super) mod config_resources;
 mod context;
 mod errors;
@@ -8,11 +8,10 @@ mod outcome;
 mod panics;
 mod transactions;
 
-pub(super) use authorized_operations::{NOT_REQUESTED, OF_CLUSTER, OF_GROUP, OF_TOPIC, if_requested};
+pub(super) use authorize::NOT_REQUESTED;
 pub(crate) use context::RequestContext;
 pub(super) use context::{GroupResult, TransactionResult};
 pub(super) use errors::{NameCounts, code_and_message, error_of, storage_error};
-pub(super) use outcome::FileResponse;
-pub(crate) use outcome::{BoxFuture, Outcome};
+pub(crate) use outcome::{BoxFuture, FileResponse, HandlerThrottle, Outcome};
 pub(super) use panics::{refuse, serve};
 pub(super) use transactions::was_added;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use milena_config::{ConfigErrors, ConfigMap, Note, Resolver, Setting};
 
 use super::{
-    super::{ClientKind, MetadataRecovery, ServerAddress, checks::read_buffer, client_config::client_config},
+    super::{
+        ClientKind, MetadataRecovery, SecurityConfig, ServerAddress, checks::read_buffer, client_config::client_config,
+    },
     AdminConfigBuilder, checks,
 };
 
@@ -65,6 +67,9 @@ pub struct AdminConfig {
     /// `metadata.recovery.rebootstrap.trigger.ms`
     pub metadata_recovery_rebootstrap_trigger_ms: i64,
 
+    /// `security.protocol`, `ssl.*` and `sasl.*`.
+    pub security: SecurityConfig,
+
     /// Facts about a valid configuration that its author should know, such as old names.
     pub notes: Vec<Note>,
     settings: Vec<Setting>,
@@ -93,6 +98,7 @@ impl AdminConfig {
             metadata_recovery: resolver.read("metadata.recovery.strategy"),
             metadata_recovery_rebootstrap_trigger_ms: resolver.read("metadata.recovery.rebootstrap.trigger.ms"),
 
+            security: SecurityConfig::default(),
             notes: Vec::new(),
             settings: Vec::new(),
         }

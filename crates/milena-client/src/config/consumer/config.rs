@@ -6,7 +6,8 @@ use milena_config::{ConfigErrors, ConfigMap, Note, Resolver, Setting};
 
 use super::{
     super::{
-        ClientKind, MetadataRecovery, RecordsIo, ServerAddress, checks::read_buffer, client_config::client_config,
+        ClientKind, MetadataRecovery, RecordsIo, SecurityConfig, ServerAddress, checks::read_buffer,
+        client_config::client_config,
     },
     AutoOffsetReset, ConsumerConfigBuilder, DeserializerName, GroupProtocol, IsolationLevel, Profile, checks,
     types::GroupProtocolName,
@@ -117,6 +118,9 @@ pub struct ConsumerConfig {
     /// `metrics.sample.window.ms`
     pub metrics_sample_window_ms: i64,
 
+    /// `security.protocol`, `ssl.*` and `sasl.*`.
+    pub security: SecurityConfig,
+
     /// Facts about a valid configuration that its author should know, such as old names.
     pub notes: Vec<Note>,
     settings: Vec<Setting>,
@@ -170,6 +174,7 @@ impl ConsumerConfig {
             metrics_num_samples: resolver.read("metrics.num.samples"),
             metrics_sample_window_ms: resolver.read("metrics.sample.window.ms"),
 
+            security: SecurityConfig::default(),
             notes: Vec::new(),
             settings: Vec::new(),
         }

@@ -7,7 +7,8 @@ use milena_wire::compression::{Codec, Compression};
 
 use super::{
     super::{
-        ClientKind, MetadataRecovery, RecordsIo, ServerAddress, checks::read_buffer, client_config::client_config,
+        ClientKind, MetadataRecovery, RecordsIo, SecurityConfig, ServerAddress, checks::read_buffer,
+        client_config::client_config,
     },
     Acks, PartitionerName, PartitionerParameters, ProducerConfigBuilder, checks,
 };
@@ -111,6 +112,9 @@ pub struct ProducerConfig {
     /// `metrics.sample.window.ms`
     pub metrics_sample_window_ms: i64,
 
+    /// `security.protocol`, `ssl.*` and `sasl.*`.
+    pub security: SecurityConfig,
+
     /// Facts about a valid configuration that its author should know, such as old names.
     pub notes: Vec<Note>,
     settings: Vec<Setting>,
@@ -167,6 +171,7 @@ impl ProducerConfig {
             metrics_num_samples: resolver.read("metrics.num.samples"),
             metrics_sample_window_ms: resolver.read("metrics.sample.window.ms"),
 
+            security: SecurityConfig::default(),
             notes: Vec::new(),
             settings: Vec::new(),
         }

@@ -68,6 +68,7 @@ impl GroupCoordinator {
             group_id: &request.group_id,
             member_id: &request.member_id,
             owned: Some(&owned),
+            visible_topics: Some(&context.visible_topics),
         };
         let metadata = self.classic_member_metadata(context, &request, subscription);
         let generation_id = if downgrades {

@@ -151,12 +151,13 @@ impl GroupCoordinator {
     }
 }
 
-fn report_of<'a>(context: &GroupContext, request: &'a ConsumerGroupHeartbeatRequest) -> Report<'a> {
+fn report_of<'a>(context: &'a GroupContext, request: &'a ConsumerGroupHeartbeatRequest) -> Report<'a> {
     Report {
         now_ms: context.now_ms,
         group_id: &request.group_id,
         member_id: &request.member_id,
         owned: request.topic_partitions.as_deref(),
+        visible_topics: Some(&context.visible_topics),
     }
 }
 
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
     use crate::{
         Ticket, TopicImage, TopicsImage,
-        group::{GroupConfig, GroupRequest, consumer::ConsumerGroup},
+        group::{GroupConfig, GroupRequest, VisibleTopics, consumer::ConsumerGroup},
     };
 
     const INTERVAL_MS: i64 = 600_000;
@@ -240,6 +241,7 @@ mod tests {
             version: 1,
             client_id: "client".into(),
             client_host: "/127.0.0.1".into(),
+            visible_topics: VisibleTopics::default(),
         };
         let is_join = member_epoch == 0;
         let request = ConsumerGroupHeartbeatRequest {

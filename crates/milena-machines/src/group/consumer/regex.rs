@@ -10,10 +10,10 @@ use milena_invariant::violated;
 use milena_wire::{errors::ErrorCode, messages::ConsumerGroupRegularExpressionValue};
 use regex::{Regex, RegexBuilder};
 
-use super::{Refusal, group::ConsumerGroup, member::Member, refuse};
+use super::{Refusal, group::ConsumerGroup, member::Member, refuse, settle::Report};
 use crate::{
     TopicsImage,
-    group::{Group, GroupCoordinator, GroupEffects, GroupRecord},
+    group::{Group, GroupCoordinator, GroupEffects, GroupRecord, VisibleTopics},
 };
 
 /// The memory limit of a compiled pattern, and of the tables built while matching.
@@ -47,12 +47,16 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 }
 
 /// An invalid pattern from the log matches nothing.
-fn resolve(pattern: &str, topics: &TopicsImage) -> BTreeSet<ByteString> {
+fn resolve(pattern: &str, topics: &TopicsImage, visible: Option<&VisibleTopics>) -> BTreeSet<ByteString> {
     let Ok(regex) = compile(pattern) else {
         return BTreeSet::new();
     };
     let names = topics.iter().map(|(name, _)| name);
-    names.filter(|name| regex.is_match(name)).cloned().collect()
+    let is_visible = |name: &ByteString| visible.is_none_or(|visible| visible.contains(name));
+    names
+        .filter(|name| regex.is_match(name) && is_visible(name))
+        .cloned()
+        .collect()
 }
 
 impl ConsumerGroup {
@@ -66,14 +70,15 @@ impl ConsumerGroup {
 impl GroupCoordinator {
     /// Matches the patterns that are due. Returns whether the topics of any have changed.
     ///
-    /// `had` is the previous pattern of the member.
+    /// `had` is the previous pattern of the member. Like Kafka's, the patterns of all members match the topics that the
+    /// reporting member may see.
     pub(super) fn refresh_regexes(
         &mut self,
-        now_ms: i64,
-        group_id: &ByteString,
+        report: &Report<'_>,
         had: Option<&ByteString>,
         effects: &mut GroupEffects,
     ) -> bool {
+        let Report { now_ms, group_id, .. } = *report;
         let interval_ms = self.config.regex_refresh_interval_ms;
         let Some(Group::Consumer(group)) = self.groups.get_mut(group_id) else {
             violated!("a_reporting_member_has_a_group");
@@ -92,7 +97,7 @@ impl GroupCoordinator {
         }
         let mut have_changed = false;
         for regex in due {
-            let topics = resolve(&regex, &self.topics);
+            let topics = resolve(&regex, &self.topics, report.visible_topics);
             let is_known = match self.groups.get(group_id) {
                 Some(Group::Consumer(group)) => group.regexes.get(&regex).is_some_and(|old| old.topics == topics),
                 _ => false,

@@ -9,7 +9,7 @@ use super::{
     member::{Member, MemberState, regex_of},
     reconcile::Reconciliation,
 };
-use crate::group::{Group, GroupCoordinator, GroupEffects, GroupRecord};
+use crate::group::{Group, GroupCoordinator, GroupEffects, GroupRecord, VisibleTopics};
 
 /// The report of a member, by heartbeat or by join.
 pub(super) struct Report<'a> {
@@ -18,6 +18,8 @@ pub(super) struct Report<'a> {
     pub(super) member_id: &'a ByteString,
     /// The partitions that it claims to own.
     pub(super) owned: Option<&'a [Owned]>,
+    /// `None` for all.
+    pub(super) visible_topics: Option<&'a VisibleTopics>,
 }
 
 impl GroupCoordinator {
@@ -49,7 +51,7 @@ impl GroupCoordinator {
         metadata: Option<MemberMetadata>,
         effects: &mut GroupEffects,
     ) -> bool {
-        let Report { now_ms, group_id, .. } = *report;
+        let group_id = report.group_id;
         let old = self.consumer_member(group_id, report.member_id);
         let had_regex = old.and_then(Member::regex).cloned();
         let (mut names_changed, mut regex_changed) = (false, false);
@@ -65,7 +67,7 @@ impl GroupCoordinator {
             self.write(record, effects);
         }
         let subscription_changed = names_changed || regex_changed;
-        let matches_changed = self.refresh_regexes(now_ms, group_id, had_regex.as_ref(), effects);
+        let matches_changed = self.refresh_regexes(report, had_regex.as_ref(), effects);
         self.maybe_bump_epoch(group_id, subscription_changed || matches_changed, effects);
         subscription_changed
     }

@@ -28,6 +28,7 @@ impl GroupCoordinator {
                 group_id: &group_id,
                 member_id: &member_id,
                 owned: None,
+                visible_topics: None,
             };
             self.set_rebalance_timer(&report, revoke_ms);
         }

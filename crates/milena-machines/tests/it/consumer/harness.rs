@@ -8,7 +8,7 @@ use std::{
 use bytestring::ByteString;
 use milena_machines::{
     GroupCoordinator, StoredRecord, Ticket, TopicImage, TopicsImage,
-    group::{GroupConfig, GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest},
+    group::{GroupConfig, GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, VisibleTopics},
 };
 use milena_wire::{
     Uuid,
@@ -82,6 +82,7 @@ impl World {
             version: self.version,
             client_id: "client".into(),
             client_host: "/127.0.0.1".into(),
+            visible_topics: VisibleTopics::default(),
         }
     }
 
