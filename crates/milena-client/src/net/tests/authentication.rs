@@ -30,7 +30,7 @@ fn with_password() -> ClientSettings {
     }
 }
 
-/// Answers a handshake and the message of PLAIN.
+/// Responds to a handshake and to the message of PLAIN.
 fn log_in(peer: &mut Peer, session_lifetime_ms: i64) {
     let request = expect(peer, ApiKey::SaslHandshake);
     assert_eq!(request.version, 1);
