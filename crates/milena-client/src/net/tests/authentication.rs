@@ -19,13 +19,14 @@ use crate::{
 const RENEWAL: Duration = Duration::from_millis(1_200);
 
 fn with_password() -> ClientSettings {
-    let mut security = SecurityConfig::default();
-    security.sasl = Some(SaslConfig::Plain {
-        username: "alice".to_owned(),
-        password: "secret".into(),
-    });
     ClientSettings {
-        security,
+        security: SecurityConfig {
+            sasl: Some(SaslConfig::Plain {
+                username: "alice".to_owned(),
+                password: "secret".into(),
+            }),
+            ..SecurityConfig::default()
+        },
         ..ClientSettings::default()
     }
 }
@@ -246,7 +247,6 @@ fn a_mechanism_that_is_not_enabled_is_an_error_with_those_that_are() {
         let response = SaslHandshakeResponse {
             error_code: ErrorCode::UnsupportedSaslMechanism.code(),
             mechanisms: vec!["SCRAM-SHA-512".into(), "OAUTHBEARER".into()],
-            ..Default::default()
         };
         peer.respond(&request, &response);
     });
