@@ -93,6 +93,12 @@ impl Running {
         Client::connect(&self.address)
     }
 
+    /// The address of a listener, by its name.
+    pub fn listener(&self, name: &str) -> String {
+        let broker = self.broker.as_ref().unwrap();
+        broker.listener_address(name).unwrap().to_string()
+    }
+
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.broker.as_ref()?.metrics_address()
     }

@@ -3,7 +3,7 @@
 use bytestring::ByteString;
 use milena_wire::{Uuid, messages::*};
 
-use super::bed::{Bed, GROUP, MISSING, TOPIC};
+use super::bed::{Bed, GROUP, MISSING, PRINCIPAL, TOPIC};
 
 const OF_TOPIC: i8 = 2;
 const OF_BROKER: i8 = 4;
@@ -298,8 +298,8 @@ fn describe_acls(bed: &mut Bed) -> String {
         resource_type_filter: 1,
         resource_name_filter: None,
         pattern_type_filter: 1,
-        principal_filter: Some(bed.principal()),
-        host_filter: Some(bed.host()),
+        principal_filter: Some(PRINCIPAL.into()),
+        host_filter: None,
         operation: 1,
         permission_type: 1,
         ..Default::default()
@@ -316,7 +316,7 @@ fn create_acls(bed: &mut Bed) -> String {
         resource_name: "another".into(),
         resource_pattern_type: 3,
         principal: "User:nobody".into(),
-        host: bed.host(),
+        host: "*".into(),
         operation: 3,
         permission_type: 3,
         ..Default::default()
