@@ -26,7 +26,7 @@ const SETTINGS: [(&str, &str); 5] = [
 ];
 
 fn alice(running: &Running) -> Client {
-    Client::log_in(&running.listener("SASL_PLAINTEXT"), "alice", "alice-secret")
+    Client::log_in(&running.listener("SASL_PLAINTEXT").to_string(), "alice", "alice-secret")
 }
 
 fn acl(resource_type: i8, name: &str, operation: i8) -> create_acls_request::AclCreation {
@@ -55,7 +55,7 @@ fn create_acls(client: &mut Client, creations: Vec<create_acls_request::AclCreat
 fn every_api_responds_as_the_table_says() {
     let dir = tempfile::tempdir().unwrap();
     let running = start(dir.path(), &SETTINGS);
-    let address = running.listener("SASL_PLAINTEXT");
+    let address = running.listener("SASL_PLAINTEXT").to_string();
     let connect = move || Client::log_in(&address, "alice", "alice-secret");
     let mut bed = Bed::new(running.client(), connect);
     acl_table::check_all(&mut bed);

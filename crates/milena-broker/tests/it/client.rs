@@ -20,16 +20,30 @@ use milena_wire::{
 };
 
 pub struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     correlation_id: i32,
 }
 
+/// A socket, or TLS on it.
+pub trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 impl Client {
+    /// A client on a stream that is connected already.
+    #[allow(dead_code, reason = "for tests with TLS")]
+    pub fn over(stream: impl Stream + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            correlation_id: 0,
+        }
+    }
+
     pub fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self {
-            stream,
+            stream: Box::new(stream),
             correlation_id: 0,
         }
     }
@@ -117,6 +131,15 @@ impl Client {
         let mut response = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
         self.stream.read_exact(&mut response).ok()?;
         Some(response.into())
+    }
+
+    /// Checks that nothing was sent by the broker yet.
+    #[allow(dead_code, reason = "for the tests of quotas")]
+    pub fn expect_silence(&mut self) {
+        self.stream.set_nonblocking(true).unwrap();
+        let error = self.stream.peek(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).unwrap();
     }
 
     /// Creates a topic and returns its id.

@@ -93,10 +93,10 @@ impl Running {
         Client::connect(&self.address)
     }
 
-    /// The address of a listener, by its name.
-    pub fn listener(&self, name: &str) -> String {
+    /// The address of a listener.
+    pub fn listener(&self, name: &str) -> SocketAddr {
         let broker = self.broker.as_ref().unwrap();
-        broker.listener_address(name).unwrap().to_string()
+        broker.listener_address(name).expect("a listener of this name")
     }
 
     pub fn metrics_address(&self) -> Option<SocketAddr> {
