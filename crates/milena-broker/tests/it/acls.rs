@@ -7,7 +7,8 @@ use milena_wire::messages::*;
 use crate::{
     acl_table::{self, Bed},
     client::{Client, batch},
-    running::{Running, start},
+    metrics::scrape,
+    running::{Running, start, try_start_with},
 };
 
 /// The administrator is the client of the plain listener, the client of the tests logs in as alice.
@@ -226,4 +227,37 @@ fn settings_of_the_authorizer_are_checked() {
     let authorizer = config.authorizer.unwrap();
     assert_eq!(authorizer.super_users.iter().collect::<Vec<_>>(), ["User:bob"]);
     assert!(!authorizer.allow_if_no_acl);
+}
+
+/// The number of ACLs, and decisions by operation, type of resource and result.
+#[test]
+fn decisions_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = milena_broker::Options {
+        metrics: Some("127.0.0.1:0".to_owned()),
+        ..Default::default()
+    };
+    let running = try_start_with(options, dir.path(), &SETTINGS).unwrap();
+    let mut admin = running.client();
+    admin.create_topic("orders", 1, &[]);
+    let mut client = alice(&running);
+    for _ in 0..3 {
+        assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 29);
+    }
+    assert_eq!(create_acls(&mut admin, vec![acl(2, "orders", 4)]), [0]);
+    for _ in 0..2 {
+        assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 0);
+    }
+    let metrics = scrape(running.metrics_address().unwrap());
+    for sample in [
+        "milena_authorizer_acls 1",
+        "milena_authorizer_decisions_total{operation=\"WRITE\",resource_type=\"TOPIC\",result=\"denied\"} 3",
+        "milena_authorizer_decisions_total{operation=\"WRITE\",resource_type=\"TOPIC\",result=\"allowed\"} 2",
+    ] {
+        assert!(
+            metrics.lines().any(|line| line == sample),
+            "{sample} is not in\n{metrics}"
+        );
+    }
+    running.shutdown();
 }

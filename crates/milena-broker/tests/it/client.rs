@@ -21,6 +21,8 @@ use milena_wire::{
 
 pub struct Client {
     stream: Box<dyn Stream>,
+    /// The socket of the stream, unless it has TLS.
+    socket: Option<TcpStream>,
     correlation_id: i32,
 }
 
@@ -35,6 +37,7 @@ impl Client {
     pub fn over(stream: impl Stream + 'static) -> Self {
         Self {
             stream: Box::new(stream),
+            socket: None,
             correlation_id: 0,
         }
     }
@@ -43,6 +46,7 @@ impl Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self {
+            socket: Some(stream.try_clone().unwrap()),
             stream: Box::new(stream),
             correlation_id: 0,
         }
@@ -136,10 +140,11 @@ impl Client {
     /// Checks that nothing was sent by the broker yet.
     #[allow(dead_code, reason = "for the tests of quotas")]
     pub fn expect_silence(&mut self) {
-        self.stream.set_nonblocking(true).unwrap();
-        let error = self.stream.peek(&mut [0]).unwrap_err();
+        let socket = self.socket.as_ref().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let error = socket.peek(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
-        self.stream.set_nonblocking(false).unwrap();
+        socket.set_nonblocking(false).unwrap();
     }
 
     /// Creates a topic and returns its id.

@@ -1,6 +1,5 @@
 //! Probes of administrators' APIs.
 
-use bytestring::ByteString;
 use milena_wire::{Uuid, messages::*};
 
 use super::bed::{Bed, GROUP, MISSING, PRINCIPAL, TOPIC};
@@ -30,8 +29,8 @@ pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
             };
             bed.codes(&request, 3)
         }
-        "DeleteTopics" => delete_topics(bed, Some(TOPIC.into()), Uuid::ZERO),
-        "DeleteTopics missing" => delete_topics(bed, Some(MISSING.into()), Uuid::ZERO),
+        "DeleteTopics" => delete_topics(bed, Some(TOPIC), Uuid::ZERO),
+        "DeleteTopics missing" => delete_topics(bed, Some(MISSING), Uuid::ZERO),
         "DeleteTopics id" => delete_topics(bed, None, bed.topic_id),
         "DeleteTopics id missing" => delete_topics(bed, None, Uuid::from_bytes([7; 16])),
         "DescribeConfigs topic" => describe_configs(bed, OF_TOPIC, TOPIC),
@@ -221,10 +220,10 @@ fn create_topics(bed: &mut Bed, topic: &'static str) -> String {
 }
 
 /// Also whether the response has the name and the id of the topic.
-fn delete_topics(bed: &mut Bed, name: Option<ByteString>, topic_id: Uuid) -> String {
+fn delete_topics(bed: &mut Bed, name: Option<&'static str>, topic_id: Uuid) -> String {
     let request = DeleteTopicsRequest {
         topics: vec![delete_topics_request::DeleteTopicState {
-            name,
+            name: name.map(Into::into),
             topic_id,
             ..Default::default()
         }],

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytestring::ByteString;
 use milena_wire::{Uuid, api::ApiKey, messages::*};
 
 use crate::client::{Client, batch};
@@ -16,6 +15,7 @@ pub const GROUP: &str = "readers";
 /// A group with a member that has the topic.
 pub const WORKERS: &str = "workers";
 pub const TRANSACTION: &str = "transfer";
+const WORKER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The principal of the client. The administrator is a super user.
@@ -26,7 +26,7 @@ pub struct Bed {
     pub client: Client,
     connect: Box<dyn Fn() -> Client>,
     pub topic_id: Uuid,
-    worker: (ByteString, i32),
+    worker: (String, i32),
     served: BTreeSet<i16>,
 }
 
@@ -39,7 +39,7 @@ impl Bed {
             admin,
             connect: Box::new(connect),
             topic_id,
-            worker: (ByteString::new(), 0),
+            worker: (String::new(), 0),
             served: served.api_keys.iter().map(|api| api.api_key).collect(),
         };
         let began = Instant::now();
@@ -138,9 +138,9 @@ impl Bed {
             let request = ConsumerGroupHeartbeatRequest {
                 group_id: WORKERS.into(),
                 member_id: if is_new {
-                    "AAAAAAAAAAAAAAAAAAAAAA".into()
+                    WORKER.into()
                 } else {
-                    self.worker.0.clone()
+                    self.worker.0.as_str().into()
                 },
                 member_epoch: self.worker.1,
                 rebalance_timeout_ms: if is_new { 10_000 } else { -1 },
@@ -152,7 +152,7 @@ impl Bed {
             match response.error_code {
                 0 => {
                     let member_id = response.member_id.clone().unwrap_or(request.member_id);
-                    self.worker = (member_id, response.member_epoch);
+                    self.worker = (member_id.to_string(), response.member_epoch);
                     has_topic = !is_new || response.assignment.is_some_and(|own| !own.topic_partitions.is_empty());
                 }
                 // The member has expired.
