@@ -368,7 +368,9 @@ impl Node {
                 "a topic has at least one partition",
             ));
         }
-        self.check_added(partitions)?;
+        if !is_internal(&new.name) {
+            self.check_added(partitions)?;
+        }
         let replication_factor = match new.replication_factor {
             -1 => config.default_replication_factor as i16,
             factor => factor,

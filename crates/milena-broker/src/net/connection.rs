@@ -90,7 +90,11 @@ async fn run(established: Established, node: &Arc<Node>, peer: &Peer, endpoint: 
     let mut last_active = Instant::now();
     loop {
         if !throttle_time.is_zero() {
-            tokio::time::sleep(throttle_time).await;
+            tokio::time::sleep(throttle_time.min(idle_max)).await;
+            if throttle_time > idle_max {
+                // Its end would not be noticed for as long; as in Kafka, a throttled connection is idle.
+                return Err(CloseReason::Idle(idle_max));
+            }
         }
         throttle_time = tokio::select! {
             frame = frames.next(&mut connection.transport), if connection.pending.len() < pending_max => {

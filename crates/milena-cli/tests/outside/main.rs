@@ -30,4 +30,5 @@ mod process;
 mod program;
 mod programs;
 mod promtool;
+mod quotas;
 mod streams;

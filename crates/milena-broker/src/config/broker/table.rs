@@ -300,6 +300,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
+    "milena.max.acls" Int = "100000", at_least(0), cluster_wide,
+        about("The largest number of ACLs.");
     "milena.max.client.metrics.instances" Int = "16384", at_least(1),
         about("The largest number of clients whose metrics subscriptions are remembered; the one that was silent for \
                longest is forgotten.");
