@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod acl_table;
 mod acls;
+mod certificates;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
