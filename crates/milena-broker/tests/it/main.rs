@@ -34,6 +34,7 @@ mod telemetry;
 mod throttle;
 mod tls;
 mod tls_client;
+mod tokens;
 mod topics;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, TopicConfig, TopicOverrides};
