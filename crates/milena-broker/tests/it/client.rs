@@ -78,7 +78,7 @@ impl Client {
             auth_bytes: format!("\0{user}\0{password}").into(),
             ..Default::default()
         };
-        let response = client.call(&request, 2);
+        let response = client.call(&request, 1);
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         client
     }
