@@ -43,29 +43,16 @@ impl Client {
     }
 
     pub fn connect(address: &str) -> Self {
-        Self::plain(TcpStream::connect(address).unwrap())
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Self {
+            socket: Some(stream.try_clone().unwrap()),
+            stream: Box::new(stream),
+            correlation_id: 0,
+        }
     }
 
-    /// Connects from an address of this machine, such as 127.0.0.2.
-    #[allow(dead_code, reason = "for the tests of the broker, which tells clients apart by it")]
-    pub fn connect_from(source: &str, address: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let stream = runtime.block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4().unwrap();
-            socket
-                .bind((source.parse::<std::net::IpAddr>().unwrap(), 0).into())
-                .unwrap();
-            socket.connect(address.parse().unwrap()).await.unwrap()
-        });
-        let stream = stream.into_std().unwrap();
-        stream.set_nonblocking(false).unwrap();
-        Self::plain(stream)
-    }
-
-    /// Logs in with SASL/PLAIN.
+    /// Connects and logs in with SASL/PLAIN.
     #[allow(dead_code, reason = "for tests with secured listeners")]
     pub fn log_in(address: &str, user: &str, password: &str) -> Self {
         let mut client = Self::connect(address);
@@ -78,17 +65,9 @@ impl Client {
             auth_bytes: format!("\0{user}\0{password}").into(),
             ..Default::default()
         };
-        let response = client.call(&request, 1);
+        let response = client.call(&request, 2);
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         client
-    }
-
-    fn plain(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Self {
-            socket: Some(stream.try_clone().unwrap()),
-            ..Self::over(stream)
-        }
     }
 
     pub fn call<R: Request<Response: Debug>>(&mut self, request: &R, version: i16) -> R::Response {
