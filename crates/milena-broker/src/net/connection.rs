@@ -20,7 +20,7 @@ use super::{
     failures::ConnectionFailure,
     frames::{FrameMemory, FrameReader, ReadFrame, ReadFrameError},
     inbound::InboundRequest,
-    login::{Login, LoginIo},
+    login::{Login, LoginError, LoginIo},
     outbound::OutboundResponse,
     transport::Transport,
 };
@@ -179,7 +179,12 @@ impl Connection<'_> {
             transport: &mut self.transport,
             frames,
         };
-        match login.run(Some(frame), io).await {
+        let limit = self.node.config().login_time_max();
+        let renewed = match tokio::time::timeout(limit, login.run(Some(frame), io)).await {
+            Ok(renewed) => renewed,
+            Err(_) => Err(LoginError::Timeout(limit)),
+        };
+        match renewed {
             Ok(session) => {
                 self.endpoint.metrics.reauthenticated();
                 tracing::debug!(
