@@ -26,4 +26,5 @@ mod process;
 mod program;
 mod programs;
 mod promtool;
+mod secured;
 mod streams;
