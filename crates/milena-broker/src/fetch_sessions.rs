@@ -22,8 +22,6 @@ use session::Session;
 
 /// A session that is idle for longer may be evicted for any other.
 const EVICTION_MS: i64 = 120_000;
-/// The most partitions of all sessions. Each costs about 200 bytes, while naming one costs a client 30.
-const PARTITIONS_MAX: usize = 500_000;
 /// The epoch that requests a new session, and the one that requests none.
 const EPOCH_NEW: i32 = 0;
 const EPOCH_NONE: i32 = -1;
@@ -115,19 +113,20 @@ pub(crate) struct FetchSessions {
     sessions: HashMap<i32, Session>,
     /// The number of partitions of all sessions.
     partitions: usize,
+    /// `milena.max.fetch.session.partitions`: each costs about 200 bytes, while naming one costs a client 30.
     partitions_max: usize,
     /// The state of the generator of session ids.
     random: u64,
 }
 
 impl FetchSessions {
-    /// Creates the machine for at most `sessions_max` sessions; their ids follow from the seed.
-    pub(crate) fn new(slots: usize, seed: u64) -> Self {
+    /// Creates the machine for at most `slots` sessions with `partitions_max` partitions in all; their ids follow from the seed.
+    pub(crate) fn new(slots: usize, partitions_max: usize, seed: u64) -> Self {
         Self {
             slots,
             sessions: HashMap::new(),
             partitions: 0,
-            partitions_max: PARTITIONS_MAX,
+            partitions_max,
             random: seed,
         }
     }
@@ -210,6 +209,19 @@ impl FetchSessions {
         if error != ErrorCode::None {
             rows.fill(None);
         }
+        SessionResult { error, session_id }
+    }
+
+    /// Completes an empty response of a throttled client, which changes nothing in the session.
+    pub(crate) fn keep(&self, context: SessionContext) -> SessionResult {
+        let SessionContext::Incremental { id, next_epoch } = context else {
+            return SessionResult::SESSIONLESS;
+        };
+        let (error, session_id) = match self.sessions.get(&id) {
+            None => (ErrorCode::FetchSessionIdNotFound, 0),
+            Some(session) if session.epoch != next_epoch => (ErrorCode::InvalidFetchSessionEpoch, id),
+            Some(_) => (ErrorCode::None, id),
+        };
         SessionResult { error, session_id }
     }
 

@@ -574,6 +574,18 @@ mod tests {
         assert_eq!(disk::read_file(&memory, &path).unwrap(), content);
     }
 
+    /// The quotas of the default client id of a user.
+    fn quotas(user: &str, quotas: &[(&str, &str)]) -> Change {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        Change::ClientQuotas {
+            entity: BTreeMap::from([
+                ("user".to_owned(), Some(user.to_owned())),
+                ("client-id".to_owned(), None),
+            ]),
+            quotas: quotas.iter().map(owned).collect(),
+        }
+    }
+
     #[test]
     fn a_snapshot_leads_to_the_same() {
         let (_, disk) = disk();
@@ -587,6 +599,11 @@ mod tests {
                 name: "slow".to_owned(),
                 configs: BTreeMap::from([("interval.ms".to_owned(), "1000".to_owned())]),
             },
+            quotas(
+                "alice",
+                &[("producer_byte_rate", "1024"), ("request_percentage", "0.1")],
+            ),
+            quotas("bob", &[("consumer_byte_rate", "9007199254740993")]),
             Change::Features {
                 levels: BTreeMap::from([("group.version".to_owned(), 0)]),
                 epoch: 1,
@@ -614,13 +631,17 @@ mod tests {
             count: 9,
         }])
         .unwrap();
-        log.append(vec![Change::GroupConfigs {
-            group: "others".to_owned(),
-            configs: BTreeMap::new(),
-        }])
+        log.append(vec![
+            Change::GroupConfigs {
+                group: "others".to_owned(),
+                configs: BTreeMap::new(),
+            },
+            quotas("bob", &[]),
+        ])
         .unwrap();
         let before = log.metadata().clone();
         assert_eq!(before.group_configs.keys().collect::<Vec<_>>(), ["readers"]);
+        assert_eq!(before.quotas.iter().count(), 1);
         assert_eq!(before.scram_users.keys().collect::<Vec<_>>(), ["alice"]);
         assert_eq!(before.scram_users["alice"].len(), 2);
         assert_eq!(before.acls.keys().collect::<Vec<_>>(), ["1", "3"]);

@@ -5,7 +5,9 @@ mod checkpoints;
 mod configs;
 mod deletion;
 mod image;
+mod limits;
 mod partitions;
+mod quotas;
 mod scram;
 
 pub(crate) use configs::{ConfigChange, logger_of, no_loggers};
@@ -36,14 +38,13 @@ use crate::{
     damage_log::DamageLog,
     data_dir::{DataDir, partition_of_folder},
     fetch_sessions::FetchSessions,
+    limit_log::LimitLog,
     log_levels::LogLevels,
     metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
     metrics::Metrics,
     net::{self, Connections, Endpoints, RequestMemory, TlsBuffers, Unauthenticated},
-    node::{
-        image::TopicsCache,
-        partitions::{Age, check_added},
-    },
+    node::{image::TopicsCache, partitions::Age},
+    quotas::{MutationPermits, Quotas},
     syncer::Syncer,
     telemetry::{Telemetry, TelemetryReceiver},
     throttle::Throttle,
@@ -81,6 +82,7 @@ pub(crate) struct Node {
     pub(crate) handshake_turns: Semaphore,
     pub(crate) metrics: Metrics,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry_receiver: Option<Arc<dyn TelemetryReceiver>>,
     telemetry: Mutex<Telemetry>,
@@ -94,6 +96,7 @@ pub(crate) struct Node {
     image: TopicsCache,
     topic_ids: Mutex<TopicIds>,
     pub(crate) damage_log: DamageLog,
+    pub(crate) limit_log: LimitLog,
     /// The users that may log in by SCRAM.
     pub(crate) scram: ScramUsers,
 }
@@ -228,7 +231,10 @@ impl Node {
             .ok()
             .filter(|bytes| *bytes > 0);
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+        let telemetry_clients = config.limits.client_metrics_instances;
+        let session_partitions = config.limits.fetch_session_partitions;
         let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
+        let quotas = Arc::new(Quotas::new(&config));
         let scram = ScramUsers::new(&metadata.metadata().scram_users, unknown_user_key);
         let node = Self {
             misses_replicas: config.strict_replication_factor,
@@ -250,10 +256,11 @@ impl Node {
             handshake_turns: net::handshake_turns(),
             metrics: Metrics::default(),
             throttle,
+            quotas,
             log_levels,
             telemetry_receiver: telemetry,
-            telemetry: Mutex::default(),
-            fetch_sessions: Mutex::new(FetchSessions::new(slots, random_seed())),
+            telemetry: Mutex::new(Telemetry::new(telemetry_clients)),
+            fetch_sessions: Mutex::new(FetchSessions::new(slots, session_partitions, random_seed())),
             groups: Groups::default(),
             transactions: Transactions::default(),
             authorizer,
@@ -261,10 +268,12 @@ impl Node {
             image: TopicsCache::default(),
             topic_ids: Mutex::new(topic_ids),
             damage_log: DamageLog::default(),
+            limit_log: LimitLog::default(),
             scram,
         };
         node.open_topics(records)?;
         node.drop_old_checkpoints()?;
+        node.load_client_quotas();
         Ok(node)
     }
 
@@ -355,7 +364,7 @@ impl Node {
                 "a topic has at least one partition",
             ));
         }
-        check_added(partitions)?;
+        self.check_added(partitions)?;
         let replication_factor = match new.replication_factor {
             -1 => config.default_replication_factor as i16,
             factor => factor,
@@ -366,20 +375,29 @@ impl Node {
         }
         TopicConfig::resolve(&new.overrides, &config)?;
         Ok(NewTopic {
+            // A copy: as a slice of the request it would keep that in memory.
+            name: ByteString::from(&*new.name),
             partitions,
             replication_factor,
-            ..new.clone()
+            overrides: new.overrides.clone(),
         })
     }
 
     /// Creates topics, which survive a power cut when this returns. All of them together cost one sync.
-    pub(crate) fn create_topics(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, Refusal>> {
+    pub(crate) fn create_topics(
+        &self,
+        new: &[NewTopic],
+        permits: &mut MutationPermits<'_>,
+    ) -> Vec<Result<Arc<Topic>, Refusal>> {
         // The lock is held, so that two topics cannot get the same name.
         let mut metadata = self.metadata();
         let mut created = Topics::default();
-        let create = |new| {
+        let mut create = |new| {
             let new = self.check_new_topic(new)?;
             created.check_free(&new.name)?;
+            let partitions = usize::try_from(new.partitions).unwrap_or(0);
+            self.check_room_for_topic(&new.name, partitions, (created.len(), created.partitions_len()))?;
+            permits.take(partitions)?;
             if new.replication_factor > 1 && !is_internal(&new.name) {
                 tracing::warn!(
                     event = "replication_factor_ignored",
@@ -390,7 +408,7 @@ impl Node {
             }
             Ok(created.insert(self.open_topic(&new, random_uuid(), Age::New)?))
         };
-        let outcomes: Vec<Result<Arc<Topic>, Refusal>> = new.iter().map(create).collect();
+        let outcomes: Vec<Result<Arc<Topic>, Refusal>> = new.iter().map(&mut create).collect();
         let changes: Vec<Change> = outcomes.iter().flatten().map(|topic| creation_of(topic)).collect();
         if changes.is_empty() {
             return outcomes;
@@ -410,7 +428,11 @@ impl Node {
     }
 
     /// Returns a topic, and creates it if `auto.create.topics.enable` allows that.
-    pub(crate) fn auto_create_topic(&self, name: &ByteString) -> Result<Arc<Topic>, Refusal> {
+    pub(crate) fn auto_create_topic(
+        &self,
+        name: &ByteString,
+        permits: &mut MutationPermits<'_>,
+    ) -> Result<Arc<Topic>, Refusal> {
         if !self.config().auto_create_topics_enable || is_internal(name) {
             let reason = format!("there is no topic {name}");
             return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, reason));
@@ -421,7 +443,7 @@ impl Node {
             replication_factor: -1,
             overrides: TopicOverrides::default(),
         };
-        match self.create_topics(&[new]).pop() {
+        match self.create_topics(&[new], permits).pop() {
             // Another request has created it meanwhile.
             Some(Err(refusal)) if refusal.code == ErrorCode::TopicAlreadyExists => {
                 self.topics().by_name(name).cloned().ok_or(refusal)
@@ -443,13 +465,14 @@ impl Node {
     }
 
     fn open_topic(&self, new: &NewTopic, id: Uuid, age: Age) -> Result<Topic, Refusal> {
-        let config = TopicConfig::resolve(&new.overrides, &self.config())?;
+        let broker = self.config();
+        let config = TopicConfig::resolve(&new.overrides, &broker)?;
         Ok(Topic {
             name: new.name.clone(),
             id,
             replication_factor: new.replication_factor,
             overrides: new.overrides.clone(),
-            partitions: self.open_partitions((&new.name, id), 0..new.partitions, &log_config(&config), age)?,
+            partitions: self.open_partitions((&new.name, id), 0..new.partitions, &log_config(&config, &broker), age)?,
         })
     }
 
@@ -479,7 +502,8 @@ fn creation_of(topic: &Topic) -> Change {
     }
 }
 
-fn log_config(config: &TopicConfig) -> LogConfig {
+fn log_config(config: &TopicConfig, broker: &BrokerConfig) -> LogConfig {
+    let producers_max = broker.limits.producers_per_partition;
     let unsigned = |number: i32| u32::try_from(number).unwrap_or(0);
     LogConfig {
         segment_bytes: unsigned(config.segment_bytes),
@@ -510,6 +534,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
         },
         flush_messages: config.flush_messages,
         flush_ms: config.flush_ms,
+        producers_max,
     }
 }
 

@@ -11,8 +11,6 @@ use regex::Regex;
 
 use crate::config::{BrokerConfig, INTERVAL_MS_DEFAULT, compile};
 
-/// The most clients that are remembered.
-const CLIENTS_MAX: usize = 16_384;
 /// The subscription to all metrics.
 const ALL_METRICS: &str = "*";
 
@@ -66,9 +64,11 @@ pub(crate) struct Push {
 }
 
 /// The known clients, each with its subscription.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Telemetry {
     clients: HashMap<Uuid, Client>,
+    /// `milena.max.client.metrics.instances`
+    clients_max: usize,
     /// The configuration that the subscriptions of clients were made from.
     config: Option<Arc<BrokerConfig>>,
     selectors: Vec<Selector>,
@@ -94,6 +94,16 @@ struct Client {
 }
 
 impl Telemetry {
+    pub(crate) fn new(clients_max: usize) -> Self {
+        Self {
+            clients: HashMap::new(),
+            clients_max,
+            config: None,
+            selectors: vec![],
+            version: 0,
+        }
+    }
+
     /// Returns the subscription of a client. A request before the end of the interval is throttled, unless the subscription has
     /// changed, or the last push was refused for a reason that needs a new subscription.
     pub(crate) fn subscribe(
@@ -135,7 +145,7 @@ impl Telemetry {
     /// The state of a client, with a subscription from the current configuration.
     fn client(&mut self, config: &Arc<BrokerConfig>, client: &TelemetryClient, now_ms: i64) -> &mut Client {
         self.follow(config);
-        if !self.clients.contains_key(&client.instance_id) && self.clients.len() >= CLIENTS_MAX {
+        if !self.clients.contains_key(&client.instance_id) && self.clients.len() >= self.clients_max {
             self.forget(now_ms);
         }
         let (version, selectors) = (self.version, &self.selectors);
@@ -176,7 +186,7 @@ impl Telemetry {
             let patience_ms = i64::from(client.subscription.interval_ms).saturating_mul(3);
             now_ms.saturating_sub(heard_ms(client)) < patience_ms
         });
-        if self.clients.len() >= CLIENTS_MAX {
+        if self.clients.len() >= self.clients_max {
             let oldest = self.clients.iter().min_by_key(|(_, client)| heard_ms(client));
             if let Some(id) = oldest.map(|(id, _)| *id) {
                 self.clients.remove(&id);

@@ -65,6 +65,16 @@ impl Topics {
         self.by_name.values()
     }
 
+    /// The number of topics.
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// The number of partitions of all topics.
+    pub(crate) fn partitions_len(&self) -> usize {
+        self.by_name.values().map(|topic| topic.partitions.len()).sum()
+    }
+
     /// Adds a topic, or replaces the one of the same name.
     pub(crate) fn insert(&mut self, topic: impl Into<Arc<Topic>>) -> Arc<Topic> {
         let topic = topic.into();

@@ -37,6 +37,8 @@ pub struct LogConfig {
     pub flush_messages: i64,
     /// Time that records may be unsynced.
     pub flush_ms: i64,
+    /// Idempotent producers that the log remembers (`milena.max.producers.per.partition` of the broker).
+    pub producers_max: usize,
 }
 
 impl Default for LogConfig {
@@ -63,6 +65,7 @@ impl Default for LogConfig {
             durability: Durability::Os,
             flush_messages: i64::MAX,
             flush_ms: i64::MAX,
+            producers_max: usize::MAX,
         }
     }
 }

@@ -109,6 +109,7 @@ impl AppendError {
         match self {
             Self::Invalid(invalid) => invalid.error_code(),
             Self::Producer(ProducerError::OldEpoch { .. }) => ErrorCode::InvalidProducerEpoch,
+            Self::Producer(ProducerError::TooMany { .. }) => ErrorCode::PolicyViolation,
             Self::Producer(ProducerError::OutOfOrder { .. }) => ErrorCode::OutOfOrderSequenceNumber,
             Self::Producer(ProducerError::OutsideTransaction { .. }) => ErrorCode::InvalidTxnState,
             Self::Producer(ProducerError::OldCoordinator { .. }) => ErrorCode::TransactionCoordinatorFenced,

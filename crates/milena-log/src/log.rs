@@ -178,6 +178,7 @@ impl Log {
         if let Some(duplicate) = writer.producers.check(&header)? {
             return Ok(writer.duplicate(&duplicate, &config));
         }
+        writer.producers.make_room(&header, config.producers_max, now_ms)?;
         header.base_offset = writer.end_offset;
         header.partition_leader_epoch = leader_epoch;
         self.write(&mut writer, &config, &header, batch.bytes(), now_ms)?;

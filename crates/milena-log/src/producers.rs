@@ -10,6 +10,9 @@ use milena_wire::records::{BatchHeader, ControlRecord};
 /// Remembered batches per producer: the maximum that it may have in flight.
 const BATCHES_MAX: usize = 5;
 
+/// A producer has given up a batch after this time, with any sane `delivery.timeout.ms`.
+const RETRIES_END_MS: i64 = 600_000;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Producers {
     by_id: BTreeMap<i64, Producer>,
@@ -58,6 +61,11 @@ pub enum ProducerError {
     },
     #[error("producer {producer_id} wrote outside its open transaction")]
     OutsideTransaction { producer_id: i64 },
+    #[error(
+        "producer {producer_id} is refused: the partition remembers {producers} producers, as many as \
+         milena.max.producers.per.partition allows, and all have written lately"
+    )]
+    TooMany { producer_id: i64, producers: usize },
     #[error("coordinator epoch {epoch} of producer {producer_id} is older than {current}")]
     OldCoordinator { producer_id: i64, epoch: i32, current: i32 },
 }
@@ -118,6 +126,21 @@ impl Producers {
             return Err(ProducerError::OutsideTransaction { producer_id });
         }
         Ok(None)
+    }
+
+    /// Makes room for a new producer, if there are `producers_max`: forgets those that were idle for so long that none of
+    /// their batches can be sent again, and refuses if there are none.
+    pub fn make_room(&mut self, header: &BatchHeader, producers_max: usize, now_ms: i64) -> Result<(), ProducerError> {
+        let producer_id = header.producer_id;
+        if producer_id < 0 || self.by_id.len() < producers_max || self.by_id.contains_key(&producer_id) {
+            return Ok(());
+        }
+        self.expire(now_ms, RETRIES_END_MS);
+        if self.by_id.len() < producers_max {
+            return Ok(());
+        }
+        let producers = self.by_id.len();
+        Err(ProducerError::TooMany { producer_id, producers })
     }
 
     /// Refuses a producer that another one with the same id has replaced.

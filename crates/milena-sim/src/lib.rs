@@ -19,6 +19,7 @@ mod clients;
 mod history;
 mod invariants;
 mod journal;
+mod logins;
 mod mutation;
 mod network;
 mod queue;
@@ -47,8 +48,10 @@ pub struct Failure {
 
 /// Plays one run.
 pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_history: bool) -> Outcome {
-    if scenario == Scenario::App {
-        return app::run(seed, mutation, with_history);
+    match scenario {
+        Scenario::App => return app::run(seed, mutation, with_history),
+        Scenario::Logins => return logins::run(seed, mutation, with_history),
+        _ => {}
     }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);
     let mut events = 0;

@@ -73,10 +73,20 @@ pub enum Mutation {
     StartsUnawaited,
     /// The crash counters in a commit are never cleared.
     KeepStarts,
+    /// The end of a session is not checked before a request is served.
+    ForgetSessionEnd,
+    /// A session is renewed while responses of earlier requests are pending.
+    RenewBeforeResponses,
+    /// A renewal is taken for a first log-in.
+    ForgetPrincipal,
+    /// Requests are served as soon as they arrive, also before the log-in.
+    ServeBeforeLogin,
+    /// A client goes on sending requests while it renews its session.
+    SendDuringRenewal,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 40] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -112,6 +122,11 @@ impl Mutation {
         Self::ForgetHeld,
         Self::StartsUnawaited,
         Self::KeepStarts,
+        Self::ForgetSessionEnd,
+        Self::RenewBeforeResponses,
+        Self::ForgetPrincipal,
+        Self::ServeBeforeLogin,
+        Self::SendDuringRenewal,
     ];
 
     /// The name on the command line.
@@ -152,6 +167,11 @@ impl Mutation {
             Self::ForgetHeld => "forget-held",
             Self::StartsUnawaited => "starts-unawaited",
             Self::KeepStarts => "keep-starts",
+            Self::ForgetSessionEnd => "forget-session-end",
+            Self::RenewBeforeResponses => "renew-before-responses",
+            Self::ForgetPrincipal => "forget-principal",
+            Self::ServeBeforeLogin => "serve-before-login",
+            Self::SendDuringRenewal => "send-during-renewal",
         }
     }
 

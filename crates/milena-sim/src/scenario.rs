@@ -32,16 +32,19 @@ pub enum Scenario {
     Producers,
     /// Applications that handle records.
     App,
+    /// Clients that log in and renew their sessions.
+    Logins,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
         Self::Transactions,
         Self::Producers,
         Self::App,
+        Self::Logins,
     ];
 
     /// The name on the command line.
@@ -53,6 +56,7 @@ impl Scenario {
             Self::Transactions => "transactions",
             Self::Producers => "producers",
             Self::App => "app",
+            Self::Logins => "logins",
         }
     }
 

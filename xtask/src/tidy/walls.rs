@@ -126,7 +126,7 @@ const CRATES: &[CrateRules] = &[
     CrateRules {
         name: "milena-sim",
         crates: &["milena-invariant", "milena-log", "milena-machines", "milena-wire"],
-        outside: &["bytestring", "clap", "regex"],
+        outside: &["bytes", "bytestring", "clap", "regex"],
         never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
         seam: "src/main.rs",
         reads_untrusted: false,

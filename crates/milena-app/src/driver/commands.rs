@@ -121,6 +121,8 @@ fn commit_result(result: &Result<(), CommitError>) -> CommitResult {
         Err(CommitError::Closed | CommitError::NoGroup | CommitError::NegativeOffset { .. }) => {
             return CommitResult::Lost;
         }
+        // The offsets stay; the next poll reports the failed log-in, and that ends the application.
+        Err(CommitError::Authentication(_)) => return CommitResult::Failed,
     };
     let any = |is: fn(&OffsetError) -> bool| failed.values().any(is);
     if any(|error| *error == OffsetError::Refused(ErrorCode::OffsetMetadataTooLarge)) {

@@ -24,7 +24,9 @@ mod schema;
 mod topic;
 
 pub use alter::{AlterOp, AlterOpKind, BrokerLayer, alter_broker, alter_client_metrics, alter_group, alter_topic};
-pub use broker::{BrokerConfig, BrokerOverrides, CleanerConfig, Listener, ListenerLimits, RawConfig};
+pub use broker::{
+    BrokerConfig, BrokerOverrides, CleanerConfig, LimitsConfig, Listener, ListenerLimits, QuotaConfig, RawConfig,
+};
 pub(crate) use broker::{ListenerSecurity, SaslOptions};
 pub use client_metrics::MetricsSubscription;
 pub(crate) use client_metrics::{INTERVAL_MS_DEFAULT, compile};

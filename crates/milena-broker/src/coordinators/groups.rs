@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, MutexGuard,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use bytestring::ByteString;
@@ -11,7 +11,7 @@ use milena_machines::{
     GroupCoordinator, Ticket, TopicPartition,
     group::{GroupContext, GroupEffects, GroupRecord, GroupReply, GroupRequest, VisibleTopics},
 };
-use milena_wire::{errors::ErrorCode, records::ControlRecord};
+use milena_wire::{errors::ErrorCode, messages::ConsumerGroupHeartbeatResponse, records::ControlRecord};
 
 use super::{
     internal_topics::GROUPS,
@@ -31,6 +31,8 @@ use crate::{
 pub(crate) struct Groups {
     shards: Shards<State>,
     next_ticket: AtomicU64,
+    /// The groups of all loaded coordinators.
+    groups: AtomicUsize,
 }
 
 impl Default for Groups {
@@ -38,6 +40,7 @@ impl Default for Groups {
         Self {
             shards: Shards::new(&GROUPS),
             next_ticket: AtomicU64::new(0),
+            groups: AtomicUsize::new(0),
         }
     }
 }
@@ -51,6 +54,8 @@ struct State {
     /// The configuration that the machine knows.
     config: Option<Arc<BrokerConfig>>,
     waiters: ReplyWaiters<GroupReply>,
+    /// The share of the machine in [`Groups::groups`].
+    counted: usize,
 }
 
 impl MachineState for State {
@@ -106,11 +111,15 @@ impl Groups {
             now_ms: node.now_ms(),
             ticket,
             version: source.version,
-            client_id: source.client_id.clone().unwrap_or_default(),
+            client_id: source.client_id.as_deref().map(ByteString::from).unwrap_or_default(),
             client_host: source.peer.host.clone(),
             visible_topics: source.visible_topics.clone(),
         };
         let mut state = shard.ready(node)?;
+        self.recount(&mut state);
+        if let Some(refused) = self.check_limits(node, &state, &context.client_id, &request)? {
+            return Ok(PendingReply::Ready(refused));
+        }
         if let GroupRequest::TxnOffsetCommit(request) = &request {
             // The log would refuse the records of a producer that was fenced, and the machine must not get ahead of it.
             let log = &shard.partition.log;
@@ -118,7 +127,7 @@ impl Groups {
                 .map_err(|_| ErrorCode::InvalidProducerEpoch)?;
         }
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let mut effects = machine.handle_request(&context, request);
+        let mut effects = machine.handle_request(&context, request.detached());
         let mut own = take_own(&mut effects.replies, ticket);
         let mut end_offset = shard.apply(node, &mut state, effects)?;
         // A deadline that has passed already is handled at once.
@@ -131,7 +140,43 @@ impl Groups {
             own = own.or_else(|| take_own(&mut effects.replies, ticket));
             end_offset = shard.apply(node, &mut state, effects)?;
         }
+        self.recount(&mut state);
         Ok(state.waiters.take_or_wait(ticket, own, &shard.partition, end_offset))
+    }
+
+    /// Counts the groups of a machine after a change.
+    fn recount(&self, state: &mut State) {
+        let now = state.machine.as_ref().map_or(0, GroupCoordinator::groups_len);
+        let before = std::mem::replace(&mut state.counted, now);
+        self.groups.fetch_add(now, Ordering::Relaxed);
+        self.groups.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// Checks that a request keeps to the limits; returns the reply if it does not and the API has a field for the reason.
+    fn check_limits(
+        &self,
+        node: &Node,
+        state: &State,
+        client_id: &str,
+        request: &GroupRequest,
+    ) -> Result<Option<GroupReply>, ErrorCode> {
+        let may_create = self.groups.load(Ordering::Relaxed) < node.config().limits.groups;
+        let machine = state.machine.as_ref().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let Err(exceeded) = machine.check_limits(client_id, request, may_create) else {
+            return Ok(None);
+        };
+        node.limit_log.refused(&exceeded.text, node.now_ms());
+        match request {
+            GroupRequest::ConsumerHeartbeat(_) => {
+                let response = ConsumerGroupHeartbeatResponse {
+                    error_code: exceeded.code.code(),
+                    error_message: Some(exceeded.text.into()),
+                    ..Default::default()
+                };
+                Ok(Some(GroupReply::ConsumerHeartbeat(response)))
+            }
+            _ => Err(exceeded.code),
+        }
     }
 
     /// Loads all coordinators whose partitions have records.
@@ -152,6 +197,7 @@ impl Groups {
                 let effects = machine.handle_timeout(now_ms);
                 // A failure is logged; the next request loads the machine anew.
                 shard.apply(node, &mut state, effects).ok()?;
+                self.recount(&mut state);
             }
             state.machine.as_ref()?.poll_timeout()
         });

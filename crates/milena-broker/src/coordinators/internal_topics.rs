@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     config::TopicOverrides,
     node::{NewTopic, Node, Refusal},
+    quotas::MutationPermits,
     topics::Topic,
 };
 
@@ -53,7 +54,7 @@ impl InternalTopic {
             replication_factor: config.get(self.replicas)?,
             overrides: TopicOverrides(overrides),
         };
-        match node.create_topics(&[new]).pop() {
+        match node.create_topics(&[new], &mut MutationPermits::new(None, false)).pop() {
             Some(Ok(topic)) => Ok(topic),
             // Another request may have created it meanwhile.
             Some(Err(refusal)) => existing().ok_or(refusal),

@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Waker},
     time::Duration,
@@ -46,6 +46,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Transactions {
     shards: Shards<State>,
     next_ticket: AtomicU64,
+    /// The transactional ids of all loaded coordinators.
+    ids: AtomicUsize,
 }
 
 impl Default for Transactions {
@@ -53,6 +55,7 @@ impl Default for Transactions {
         Self {
             shards: Shards::new(&TRANSACTIONS),
             next_ticket: AtomicU64::new(0),
+            ids: AtomicUsize::new(0),
         }
     }
 }
@@ -66,6 +69,8 @@ struct State {
     /// The configuration that the machine knows.
     config: Option<Arc<BrokerConfig>>,
     waiters: ReplyWaiters<TransactionReply>,
+    /// The share of the machine in [`Transactions::ids`].
+    counted: usize,
 }
 
 impl MachineState for State {
@@ -124,16 +129,32 @@ impl Transactions {
             version,
         };
         let mut state = shard.ready(node)?;
+        self.recount(&mut state);
+        let may_create = self.ids.load(Ordering::Relaxed) < node.config().limits.transactional_ids;
         let machine = state.machine.as_mut().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        if let Err(exceeded) = machine.check_limits(&request, may_create) {
+            node.limit_log.refused(&exceeded.text, node.now_ms());
+            return Err(exceeded.code);
+        }
+        let request = request.detached();
         let mut effects = machine.handle_request(&context, request, &mut || node.new_producer_id().ok());
         let own = take_own(&mut effects.replies, context.ticket);
         let applied = shard.apply(node, &mut state, effects)?;
         let reply = state
             .waiters
             .take_or_wait(context.ticket, own, &shard.partition, applied.end_offset);
+        self.recount(&mut state);
         drop(state);
         end_transactions(node, shard, applied);
         Ok(reply.settled())
+    }
+
+    /// Counts the transactional ids of a machine after a change.
+    fn recount(&self, state: &mut State) {
+        let now = state.machine.as_ref().map_or(0, TransactionCoordinator::ids_len);
+        let before = std::mem::replace(&mut state.counted, now);
+        self.ids.fetch_add(now, Ordering::Relaxed);
+        self.ids.fetch_sub(before, Ordering::Relaxed);
     }
 
     /// Runs `act` under the lock of the coordinator if the transaction is open and has the partition, so that it cannot end

@@ -89,7 +89,7 @@ fn error(sessions: &mut FetchSessions, request: &FetchRequest, version: i16) -> 
 
 #[test]
 fn without_id_and_epoch_there_is_no_session() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let accepted = begin(&mut sessions, &request(0, -1, &[(0, 5), (1, 6)]));
     assert_eq!(partitions(&accepted.requested), [(0, 5), (1, 6)]);
     let (sent, finished) = finish(&mut sessions, &accepted, |_| row(0, b""), NOW);
@@ -100,7 +100,7 @@ fn without_id_and_epoch_there_is_no_session() {
 
 #[test]
 fn epoch_0_begins_a_session_that_starts_with_epoch_1() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0, 1], NOW);
     assert!(id > 0);
     let accepted = begin(&mut sessions, &request(id, 1, &[]));
@@ -109,7 +109,7 @@ fn epoch_0_begins_a_session_that_starts_with_epoch_1() {
 
 #[test]
 fn epoch_0_drops_the_session_it_names() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     let accepted = begin(&mut sessions, &request(id, 0, &[(0, 0)]));
     let (_, finished) = finish(&mut sessions, &accepted, |_| row(0, b""), NOW);
@@ -123,7 +123,7 @@ fn epoch_0_drops_the_session_it_names() {
 
 #[test]
 fn epoch_minus_1_closes_the_session_it_names() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     let accepted = begin(&mut sessions, &request(id, -1, &[(3, 0)]));
     assert_eq!(
@@ -135,7 +135,7 @@ fn epoch_minus_1_closes_the_session_it_names() {
 
 #[test]
 fn another_epoch_than_the_next_is_refused_and_changes_nothing() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     for epoch in [2, 7, i32::MAX, -2] {
         let refused = error(&mut sessions, &request(id, epoch, &[(9, 9)]), NAMES);
@@ -155,7 +155,7 @@ fn another_epoch_than_the_next_is_refused_and_changes_nothing() {
 
 #[test]
 fn an_unknown_session_is_refused() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     for id in [0, 1, -5] {
         let refused = error(&mut sessions, &request(id, 1, &[]), NAMES);
         assert_eq!(refused, ErrorCode::FetchSessionIdNotFound);
@@ -164,7 +164,7 @@ fn an_unknown_session_is_refused() {
 
 #[test]
 fn a_session_stays_with_names_or_with_ids() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let by_name = open(&mut sessions, &[0], NOW);
     let refused = error(&mut sessions, &request(by_name, 1, &[]), IDS);
     assert_eq!(refused, ErrorCode::FetchSessionTopicIdError);
@@ -177,7 +177,7 @@ fn a_session_stays_with_names_or_with_ids() {
 
 #[test]
 fn the_epoch_goes_from_the_largest_to_1() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     sessions.sessions.get_mut(&id).unwrap().epoch = i32::MAX;
     let accepted = begin(&mut sessions, &request(id, i32::MAX, &[]));
@@ -190,7 +190,7 @@ fn the_epoch_goes_from_the_largest_to_1() {
 
 #[test]
 fn partitions_are_added_changed_and_forgotten() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0, 1, 2], NOW);
     let change = forgetting(request(id, 1, &[(1, 50), (3, 70)]), &[0, 9]);
     let accepted = begin(&mut sessions, &change);
@@ -202,7 +202,7 @@ fn partitions_are_added_changed_and_forgotten() {
 
 #[test]
 fn a_session_without_partitions_ends() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     let accepted = begin(&mut sessions, &forgetting(request(id, 1, &[]), &[0]));
     assert_eq!(accepted.context, SessionContext::Sessionless);
@@ -211,7 +211,7 @@ fn a_session_without_partitions_ends() {
 
 #[test]
 fn what_the_client_knows_is_left_out() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0, 1, 2, 3], NOW);
     let read = |partition| match partition {
         0 => row(0, b"records"),
@@ -232,7 +232,7 @@ fn what_the_client_knows_is_left_out() {
 
 #[test]
 fn an_error_is_always_told_and_so_is_its_end() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     let failed = |_| PartitionData {
         error_code: ErrorCode::UnknownTopicId.code(),
@@ -250,7 +250,7 @@ fn an_error_is_always_told_and_so_is_its_end() {
 
 #[test]
 fn where_a_log_diverges_is_told_each_time_it_is_asked_for() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let mut first = request(0, 0, &[(0, 5)]);
     first.topics[0].partitions[0].last_fetched_epoch = 3;
     let accepted = begin(&mut sessions, &first);
@@ -269,7 +269,7 @@ fn where_a_log_diverges_is_told_each_time_it_is_asked_for() {
 
 #[test]
 fn a_partition_that_had_records_goes_to_the_end() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0, 1, 2], NOW);
     let accepted = begin(&mut sessions, &request(id, 1, &[]));
     // A partition that only changed keeps its rank.
@@ -289,7 +289,7 @@ fn a_partition_that_had_records_goes_to_the_end() {
 
 #[test]
 fn an_answer_that_another_request_has_overtaken_is_an_error() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let id = open(&mut sessions, &[0], NOW);
     let slow = begin(&mut sessions, &request(id, 1, &[]));
     let quick = begin(&mut sessions, &request(id, 2, &[]));
@@ -309,9 +309,9 @@ fn an_answer_that_another_request_has_overtaken_is_an_error() {
 
 #[test]
 fn without_a_slot_a_fetch_has_no_session() {
-    let mut none = FetchSessions::new(0, 1);
+    let mut none = FetchSessions::new(0, 500_000, 1);
     assert_eq!(open(&mut none, &[0], NOW), 0);
-    let mut one = FetchSessions::new(1, 1);
+    let mut one = FetchSessions::new(1, 500_000, 1);
     assert!(open(&mut one, &[0], NOW) > 0);
     assert_eq!(
         open(&mut one, &[0, 1, 2], NOW + EVICTION_MS),
@@ -322,7 +322,7 @@ fn without_a_slot_a_fetch_has_no_session() {
 
 #[test]
 fn a_session_that_is_idle_for_long_gives_way_to_any() {
-    let mut sessions = FetchSessions::new(1, 1);
+    let mut sessions = FetchSessions::new(1, 500_000, 1);
     let idle = open(&mut sessions, &[0, 1, 2], NOW);
     let id = open(&mut sessions, &[0], NOW + EVICTION_MS + 1);
     assert!(id > 0 && id != idle);
@@ -331,7 +331,7 @@ fn a_session_that_is_idle_for_long_gives_way_to_any() {
 
 #[test]
 fn an_old_session_gives_way_to_a_larger_one_only() {
-    let mut sessions = FetchSessions::new(2, 1);
+    let mut sessions = FetchSessions::new(2, 500_000, 1);
     let later = NOW + EVICTION_MS + 1;
     for partitions in [&[0, 1][..], &[0, 1, 2]] {
         let id = open(&mut sessions, partitions, NOW);
@@ -344,7 +344,7 @@ fn an_old_session_gives_way_to_a_larger_one_only() {
 
 #[test]
 fn partitions_of_all_sessions_together_are_bounded() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     sessions.partitions_max = 4;
     let id = open(&mut sessions, &[0, 1], NOW);
     assert_eq!(open(&mut sessions, &[0, 1, 2], NOW), 0);
@@ -355,7 +355,7 @@ fn partitions_of_all_sessions_together_are_bounded() {
 
 #[test]
 fn a_session_does_not_keep_the_request_in_memory() {
-    let mut sessions = FetchSessions::new(10, 1);
+    let mut sessions = FetchSessions::new(10, 500_000, 1);
     let frame = Bytes::from(vec![b't'; 1000]);
     let mut fetch = request(0, 0, &[(0, 0)]);
     fetch.topics[0].topic = ByteString::try_from(frame.slice(..1)).unwrap();

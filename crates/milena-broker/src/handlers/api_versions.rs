@@ -23,15 +23,20 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: ApiVersionsRequest) -> Ou
     let (node, version) = (cx.node, cx.request.version);
     let has_software = version < versions::api_versions::FEATURES
         || (is_software_text(&request.client_software_name) && is_software_text(&request.client_software_version));
-    if !has_software {
+    let longest = request
+        .client_software_name
+        .len()
+        .max(request.client_software_version.len());
+    if !has_software || longest > node.config().limits.name_bytes {
         return Outcome::Ready(ApiVersionsResponse {
             error_code: ErrorCode::InvalidRequest.code(),
             ..ApiVersionsResponse::default()
         });
     }
+    // Copies: as slices of the request they would keep it in memory for as long as the connection.
     cx.peer.set_software(Software {
-        name: request.client_software_name,
-        version: request.client_software_version,
+        name: ByteString::from(&*request.client_software_name),
+        version: ByteString::from(&*request.client_software_version),
     });
     let config = node.config();
     let features = &config.overrides.features;
@@ -59,7 +64,7 @@ pub(super) fn unsupported_version(cx: &RequestContext<'_>) -> Outcome<OutboundRe
     };
     let mut oldest = cx.request.clone();
     oldest.frame.version = 0;
-    match oldest.response(response, vec![]) {
+    match oldest.response(response.into()) {
         Ok(outgoing) => Outcome::Ready(outgoing),
         Err(error) => Outcome::Close(error.to_string()),
     }

@@ -3,6 +3,7 @@
 use bytestring::ByteString;
 use milena_machines::authorizer::{Operation, ResourceType};
 use milena_wire::{
+    api::versions,
     errors::ErrorCode,
     messages::{
         CreateTopicsRequest, CreateTopicsResponse,
@@ -11,13 +12,17 @@ use milena_wire::{
     },
 };
 
-use super::common::{NameCounts, Outcome, RequestContext};
+use super::common::{FileResponse, NameCounts, Outcome, RequestContext};
 use crate::{
     config::{TopicOverrides, describe_topic},
     node::{NewTopic, Node, Refusal},
+    quotas::MutationPermits,
 };
 
-pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> Outcome<CreateTopicsResponse> {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: CreateTopicsRequest,
+) -> Outcome<FileResponse<CreateTopicsResponse>> {
     let node = cx.node;
     let named = NameCounts::count(request.topics.iter().map(|topic| topic.name.clone()));
     let names: Vec<ByteString> = request.topics.iter().map(|topic| topic.name.clone()).collect();
@@ -31,9 +36,10 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> O
     });
     let requested: Vec<Result<NewTopic, Refusal>> = requested.collect();
     let good: Vec<NewTopic> = requested.iter().flatten().cloned().collect();
+    let mut permits = cx.mutation_permits(versions::create_topics::STRICT_QUOTA);
     let mut outcomes = match request.validate_only {
-        true => good.iter().map(|new| validated(node, new)).collect(),
-        false => created(node, &good),
+        true => good.iter().map(|new| validated(node, new, &mut permits)).collect(),
+        false => created(node, &good, &mut permits),
     }
     .into_iter();
     let topics = names.into_iter().zip(requested).map(|(name, requested)| {
@@ -46,10 +52,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: CreateTopicsRequest) -> O
             ..Default::default()
         })
     });
-    Outcome::Ready(CreateTopicsResponse {
+    let message = CreateTopicsResponse {
         topics: topics.collect(),
         ..Default::default()
-    })
+    };
+    Outcome::Ready(FileResponse::throttled(message, permits.throttle_time()))
 }
 
 /// The result as the client may see it: settings and numbers need a right of their own.
@@ -69,7 +76,10 @@ fn without_hidden_configs(cx: &RequestContext<'_>, created: CreatableTopicResult
 fn requested(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
     let (partitions, replication_factor) = shape(node, &topic)?;
     let configs = topic.configs.into_iter().map(|config| match config.value {
-        Some(value) => Ok((config.name.to_string(), value.to_string())),
+        Some(value) => {
+            node.check_config_value(&config.name, Some(&value))?;
+            Ok((config.name.to_string(), value.to_string()))
+        }
         None => Err(Refusal::new(
             ErrorCode::InvalidConfig,
             format!("{} has no value", config.name),
@@ -83,8 +93,9 @@ fn requested(node: &Node, topic: CreatableTopic) -> Result<NewTopic, Refusal> {
     })
 }
 
-fn validated(node: &Node, new: &NewTopic) -> Result<CreatableTopicResult, Refusal> {
+fn validated(node: &Node, new: &NewTopic, permits: &mut MutationPermits<'_>) -> Result<CreatableTopicResult, Refusal> {
     let new = node.check_new_topic(new)?;
+    permits.take(usize::try_from(new.partitions).unwrap_or(0))?;
     Ok(CreatableTopicResult {
         num_partitions: new.partitions,
         replication_factor: new.replication_factor,
@@ -95,8 +106,12 @@ fn validated(node: &Node, new: &NewTopic) -> Result<CreatableTopicResult, Refusa
     })
 }
 
-fn created(node: &Node, new: &[NewTopic]) -> Vec<Result<CreatableTopicResult, Refusal>> {
-    let outcomes = node.create_topics(new).into_iter().map(|outcome| {
+fn created(
+    node: &Node,
+    new: &[NewTopic],
+    permits: &mut MutationPermits<'_>,
+) -> Vec<Result<CreatableTopicResult, Refusal>> {
+    let outcomes = node.create_topics(new, permits).into_iter().map(|outcome| {
         outcome.map(|topic| CreatableTopicResult {
             name: topic.name.clone(),
             topic_id: topic.id,

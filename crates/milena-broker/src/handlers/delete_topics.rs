@@ -11,13 +11,16 @@ use milena_wire::{
     messages::{DeleteTopicsRequest, DeleteTopicsResponse, delete_topics_response::DeletableTopicResult},
 };
 
-use super::common::{Outcome, RequestContext, code_and_message};
+use super::common::{FileResponse, Outcome, RequestContext, code_and_message};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
 };
 
-pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> Outcome<DeleteTopicsResponse> {
+pub(super) fn handle(
+    cx: &RequestContext<'_>,
+    request: DeleteTopicsRequest,
+) -> Outcome<FileResponse<DeleteTopicsResponse>> {
     let node = cx.node;
     let version = cx.request.version;
     let by_name = request.topic_names.into_iter().map(|name| (Some(name), Uuid::ZERO));
@@ -33,7 +36,8 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
         .map(|(name, id)| Plan::of(cx, name, id, may_delete_all))
         .collect();
     let names: Vec<ByteString> = plans.iter().filter_map(Plan::deleted_name).collect();
-    let mut outcomes = node.delete_topics(&names).into_iter();
+    let mut permits = cx.mutation_permits(versions::delete_topics::STRICT_QUOTA);
+    let mut outcomes = node.delete_topics(&names, &mut permits).into_iter();
     let responses = plans.into_iter().map(|plan| match plan {
         Plan::Refuse { name, id, refusal } => result(name, id, Err(refusal)),
         Plan::Delete(topic) => {
@@ -41,10 +45,11 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: DeleteTopicsRequest) -> O
             result(Some(topic.name.clone()), topic.id, outcome)
         }
     });
-    Outcome::Ready(DeleteTopicsResponse {
+    let message = DeleteTopicsResponse {
         responses: responses.collect(),
         ..Default::default()
-    })
+    };
+    Outcome::Ready(FileResponse::throttled(message, permits.throttle_time()))
 }
 
 /// The decision about one topic of the request.

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytestring::ByteString;
-use milena_wire::messages::{
-    DescribeLogDirsRequest, DescribeLogDirsResponse,
-    describe_log_dirs_response::{DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic},
+use milena_machines::authorizer::Operation;
+use milena_wire::{
+    errors::ErrorCode,
+    messages::{
+        DescribeLogDirsRequest, DescribeLogDirsResponse,
+        describe_log_dirs_response::{DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic},
+    },
 };
 
 use super::common::{Outcome, RequestContext};
@@ -15,6 +19,12 @@ use crate::topics::Topic;
 type RequestedPartitions = BTreeMap<ByteString, BTreeSet<i32>>;
 
 pub(super) fn handle(cx: &RequestContext<'_>, request: DescribeLogDirsRequest) -> Outcome<DescribeLogDirsResponse> {
+    if !cx.authorize_cluster(Operation::Describe) {
+        return Outcome::Ready(DescribeLogDirsResponse {
+            error_code: ErrorCode::ClusterAuthorizationFailed.code(),
+            ..Default::default()
+        });
+    }
     let node = cx.node;
     let requested: Option<RequestedPartitions> = request.topics.map(|topics| {
         let mut requested = RequestedPartitions::new();

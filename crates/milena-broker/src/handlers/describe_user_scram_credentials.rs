@@ -31,6 +31,7 @@ pub(super) fn handle(
     let results = counts.into_iter().map(|(name, count)| describe(&known, name, count));
     Outcome::Ready(DescribeUserScramCredentialsResponse {
         results: results.collect(),
+        error_message: None,
         ..Default::default()
     })
 }

@@ -10,18 +10,20 @@ use milena_machines::authorizer::Operation;
 use milena_wire::{
     api::versions,
     errors::ErrorCode,
+    message::Message,
     messages::{
         FetchRequest, FetchResponse,
         fetch_response::{AbortedTransaction, EpochEndOffset, FetchableTopicResponse, NodeEndpoint, PartitionData},
     },
 };
 
-use super::common::{FileResponse, Outcome, RequestContext, storage_error};
+use super::common::{FileResponse, HandlerThrottle, Outcome, RequestContext, storage_error};
 use crate::{
     fetch_sessions::{PartitionFetch, SessionContext, SessionFetch, SessionResult, TopicKey},
     net::{PLACEHOLDER_LEN_MAX, placeholder},
     node::Node,
     partition::Partition,
+    quotas::Charge,
     topics::Topic,
     waiters::Waiter,
 };
@@ -39,18 +41,25 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: FetchRequest) -> Outcome<
         Ok(accepted) => accepted,
         Err(error) => return Outcome::Ready(session_error(error).into()),
     };
+    let charge = cx.request.charge().cloned();
+    let quota = charge.as_ref().and_then(Charge::fetch_bytes_max).unwrap_or(usize::MAX);
+    let bytes_max = request.max_bytes.min(node.config().fetch_max_bytes);
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(0).min(quota);
     let fetch = Fetch {
         node: Arc::clone(node),
         listener: cx.peer.listener.clone(),
         version,
         denied: denied(cx, &request, &requested),
+        charge,
+        bytes_max,
+        bytes_min: usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max),
         request,
         context,
         requested,
     };
     let read = fetch.read();
     if fetch.is_enough(&read, read.unknown) {
-        return Outcome::Ready(fetch.response(read));
+        return Outcome::Ready(fetch.charged_response(read));
     }
     Outcome::later(fetch.wait(read.unknown))
 }
@@ -102,6 +111,11 @@ struct Fetch {
     /// The listener of the client.
     listener: ByteString,
     version: i16,
+    /// `None` if there are no quotas.
+    charge: Option<Charge>,
+    /// The size limits of the request, of the broker and of the quota.
+    bytes_max: usize,
+    bytes_min: usize,
     request: FetchRequest,
     context: SessionContext,
     requested: Vec<PartitionFetch>,
@@ -126,10 +140,9 @@ impl Fetch {
     /// Whether to respond now. A partition that was unknown before the wait too is no reason, if there are others: the client
     /// would fetch in a busy loop.
     fn is_enough(&self, read: &ReadResult, unknown_before: usize) -> bool {
-        let min_bytes = usize::try_from(self.request.min_bytes).unwrap_or(0);
         let is_empty = read.unknown == self.requested.len();
         let is_urgent = self.request.max_wait_ms <= 0 || is_empty || read.is_urgent || read.unknown > unknown_before;
-        is_urgent || read.bytes >= min_bytes
+        is_urgent || read.bytes >= self.bytes_min
     }
 
     /// Waits until enough bytes have arrived or `max_wait_ms` is over, then reads again.
@@ -144,12 +157,12 @@ impl Fetch {
             if self.is_enough(&read, unknown_before) || tokio::time::Instant::now() >= deadline {
                 break read;
             }
-            let missing = i64::from(self.request.min_bytes) - read.bytes as i64;
+            let missing = self.bytes_min as i64 - read.bytes as i64;
             // Woken or timed out, it reads again and responds with the result.
             let _ = tokio::time::timeout_at(deadline, waiter.wait_until(arrived + missing)).await;
         };
         drop(waiting);
-        self.response(read)
+        self.charged_response(read)
     }
 
     fn partitions(&self) -> Vec<Arc<Partition>> {
@@ -178,8 +191,7 @@ impl Fetch {
             rows: Vec::with_capacity(self.requested.len()),
             ..ReadResult::default()
         };
-        let config = self.node.config();
-        let mut room = usize::try_from(self.request.max_bytes.min(config.fetch_max_bytes)).unwrap_or(0);
+        let mut room = self.bytes_max;
         // Consecutive partitions are most often of the same topic.
         let mut last: Option<(&TopicKey, Option<Arc<Topic>>)> = None;
         for (position, requested) in self.requested.iter().enumerate() {
@@ -212,6 +224,49 @@ impl Fetch {
             read.rows.push(Some(row));
         }
         read
+    }
+
+    /// The response, after it was charged to the quotas of the client. If that has used too much, the response is empty, and
+    /// the client is throttled before it may fetch again.
+    fn charged_response(&self, read: ReadResult) -> FileResponse<FetchResponse> {
+        let Some(charge) = &self.charge else {
+            return self.response(read);
+        };
+        let (response, throttle_time) = match charge.fetch(self.response_size(&read)) {
+            Ok(throttle_time) => (self.response(read), throttle_time),
+            Err(throttle_time) => (self.empty_response().into(), throttle_time),
+        };
+        FileResponse {
+            throttle: HandlerThrottle::All(throttle_time),
+            ..response
+        }
+    }
+
+    /// The size of a response. Rows of a session that have neither records nor an error are not counted: most are left out.
+    fn response_size(&self, read: &ReadResult) -> usize {
+        let is_full = !matches!(self.context, SessionContext::Incremental { .. });
+        let is_sent = |row: &&PartitionData| {
+            let has_records = row.records.as_ref().is_some_and(|records| !records.is_empty());
+            is_full || has_records || row.error_code != ErrorCode::None.code()
+        };
+        let message = FetchResponse {
+            responses: vec![FetchableTopicResponse {
+                partitions: read.rows.iter().flatten().filter(is_sent).cloned().collect(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        message.size(self.version).unwrap_or(read.bytes)
+    }
+
+    /// The response of a throttled client. Its session stays as it is.
+    fn empty_response(&self) -> FetchResponse {
+        let SessionResult { error, session_id } = self.node.fetch_sessions().keep(self.context);
+        FetchResponse {
+            error_code: error.code(),
+            session_id,
+            ..Default::default()
+        }
     }
 
     /// The response. In a session it lacks the rows that did not change.
@@ -257,8 +312,8 @@ impl Fetch {
         };
         self.set_leader(&mut message);
         FileResponse {
-            message,
             files: read.files,
+            ..FileResponse::from(message)
         }
     }
 

@@ -17,6 +17,7 @@ use milena_wire::{
 use super::common::{NOT_REQUESTED, Outcome, RequestContext};
 use crate::{
     node::Node,
+    quotas::MutationPermits,
     topics::{Topic, is_internal, name_problem},
 };
 
@@ -26,6 +27,8 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     // An empty list means all topics in version 0, null does in later ones.
     let requested = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     let may_create = request.allow_auto_topic_creation || version < versions::metadata::AUTO_CREATION;
+    // As Kafka forwards the creation in its newest version, it is refused while the client is over its quota.
+    let mut permits = MutationPermits::new(cx.request.charge(), true);
     let mut topics: Vec<MetadataResponseTopic> = match requested {
         None => {
             let is_visible =
@@ -39,7 +42,7 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
         }
         Some(requested) => requested
             .into_iter()
-            .map(|requested| find(cx, requested, may_create))
+            .map(|requested| find(cx, requested, may_create.then_some(&mut permits)))
             .collect(),
     };
     if request.include_topic_authorized_operations {
@@ -69,7 +72,12 @@ pub(super) fn handle(cx: &RequestContext<'_>, request: MetadataRequest) -> Outco
     })
 }
 
-fn find(cx: &RequestContext<'_>, requested: MetadataRequestTopic, may_create: bool) -> MetadataResponseTopic {
+/// A topic, which is created if there are permits for it.
+fn find(
+    cx: &RequestContext<'_>,
+    requested: MetadataRequestTopic,
+    permits: Option<&mut MutationPermits<'_>>,
+) -> MetadataResponseTopic {
     let node = cx.node;
     let id = requested.topic_id;
     let found = node
@@ -87,22 +95,26 @@ fn find(cx: &RequestContext<'_>, requested: MetadataRequestTopic, may_create: bo
             ..unknown(name, ErrorCode::TopicAuthorizationFailed)
         };
     }
-    match (found, name) {
-        (Some(topic), _) => describe(node, &topic),
-        (None, None) => MetadataResponseTopic {
+    match (found, name, permits) {
+        (Some(topic), ..) => describe(node, &topic),
+        (None, None, _) => MetadataResponseTopic {
             topic_id: id,
             ..unknown(None, ErrorCode::UnknownTopicId)
         },
-        (None, Some(name)) if may_create && is_creation_denied(cx, &name) => MetadataResponseTopic {
+        (None, Some(name), Some(_)) if is_creation_denied(cx, &name) => MetadataResponseTopic {
             is_internal: is_internal(&name),
             ..unknown(Some(name), ErrorCode::TopicAuthorizationFailed)
         },
-        (None, Some(name)) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
-        (None, Some(name)) if may_create => match node.auto_create_topic(&name) {
+        (None, Some(name), _) if name_problem(&name).is_some() => unknown(Some(name), ErrorCode::InvalidTopicException),
+        (None, Some(name), Some(permits)) => match node.auto_create_topic(&name, permits) {
             Ok(topic) => describe(node, &topic),
+            // Clients do not expect the error here; they retry after this one.
+            Err(refusal) if refusal.code == ErrorCode::ThrottlingQuotaExceeded => {
+                unknown(Some(name), ErrorCode::UnknownTopicOrPartition)
+            }
             Err(refusal) => unknown(Some(name), refusal.code),
         },
-        (None, Some(name)) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
+        (None, Some(name), None) => unknown(Some(name), ErrorCode::UnknownTopicOrPartition),
     }
 }
 

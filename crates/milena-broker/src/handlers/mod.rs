@@ -11,6 +11,7 @@ mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
 mod alter_user_scram_credentials;
 mod api_versions;
+mod client_quotas;
 mod common;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -58,7 +59,7 @@ mod unregister_broker;
 mod update_features;
 mod write_txn_markers;
 
-pub(crate) use common::{BoxFuture, Outcome, RequestContext};
+pub(crate) use common::{BoxFuture, FileResponse, HandlerThrottle, Outcome, RequestContext};
 
 use milena_wire::{api::ApiKey, errors::ErrorCode, message::Request};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -124,6 +125,8 @@ apis! {
     AlterPartitionReassignments => alter_partition_reassignments::handle, may_block;
     ListPartitionReassignments => list_partition_reassignments::handle, may_block;
     OffsetDelete => offset_delete::handle;
+    DescribeClientQuotas => client_quotas::describe, may_block;
+    AlterClientQuotas => client_quotas::alter, may_block;
     DescribeUserScramCredentials => describe_user_scram_credentials::handle;
     AlterUserScramCredentials => alter_user_scram_credentials::handle, may_block;
     DescribeQuorum => describe_quorum::handle, may_block;

@@ -1,4 +1,4 @@
-//! OffsetDelete 0.
+//! OffsetDelete 0. Topics that do not exist are refused here, before the coordinator.
 
 use milena_machines::{
     authorizer::Operation,
@@ -8,7 +8,7 @@ use milena_wire::{
     errors::ErrorCode,
     messages::{
         OffsetDeleteRequest, OffsetDeleteResponse,
-        offset_delete_request::OffsetDeleteRequestTopic,
+        offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
         offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic},
     },
 };
@@ -19,27 +19,52 @@ pub(super) fn handle(cx: &RequestContext<'_>, mut body: OffsetDeleteRequest) -> 
     if let Err(error) = cx.check_group(Operation::Delete, &body.group_id) {
         return cx.refuse(&body, error);
     }
-    let is_denied = |topic: &mut OffsetDeleteRequestTopic| !cx.authorize_topic(Operation::Read, &topic.name);
-    let denied: Vec<OffsetDeleteResponseTopic> = body.topics.extract_if(.., is_denied).map(denied).collect();
+    let refused = take_refused(cx, &mut body);
     let group_id = body.group_id.clone();
     cx.request_group(&group_id, GroupRequest::OffsetDelete(body), move |outcome| {
         let mut response = response(outcome);
         if response.error_code == ErrorCode::None.code() {
-            response.topics.extend(denied);
+            response.topics.extend(refused);
         }
         response
     })
 }
 
-fn denied(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
-    let partitions = topic.partitions.iter().map(|partition| OffsetDeleteResponsePartition {
+/// Removes topics that are unknown or that the client may not read, and returns them as rows.
+fn take_refused(cx: &RequestContext<'_>, body: &mut OffsetDeleteRequest) -> Vec<OffsetDeleteResponseTopic> {
+    let mut refused = vec![];
+    body.topics.retain_mut(|topic| {
+        if !cx.authorize_topic(Operation::Read, &topic.name) {
+            refused.push(failed(topic, &topic.partitions, ErrorCode::TopicAuthorizationFailed));
+            return false;
+        }
+        let found = cx.node.topics().by_name(&topic.name).cloned();
+        let is_known = |index: i32| found.as_ref().is_some_and(|found| found.partition(index).is_some());
+        let unknown = topic
+            .partitions
+            .extract_if(.., |partition| !is_known(partition.partition_index));
+        let unknown: Vec<OffsetDeleteRequestPartition> = unknown.collect();
+        if !unknown.is_empty() {
+            refused.push(failed(topic, &unknown, ErrorCode::UnknownTopicOrPartition));
+        }
+        !topic.partitions.is_empty()
+    });
+    refused
+}
+
+fn failed(
+    topic: &OffsetDeleteRequestTopic,
+    partitions: &[OffsetDeleteRequestPartition],
+    error: ErrorCode,
+) -> OffsetDeleteResponseTopic {
+    let partitions = partitions.iter().map(|partition| OffsetDeleteResponsePartition {
         partition_index: partition.partition_index,
-        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        error_code: error.code(),
         ..Default::default()
     });
     OffsetDeleteResponseTopic {
         partitions: partitions.collect(),
-        name: topic.name,
+        name: topic.name.clone(),
         ..Default::default()
     }
 }

@@ -100,7 +100,6 @@ pub(crate) const fn of(key: ApiKey) -> Option<Rights> {
 
         // The cluster.
         ApiKey::DescribeAcls
-        | ApiKey::DescribeLogDirs
         | ApiKey::DescribeQuorum
         | ApiKey::DescribeUserScramCredentials
         | ApiKey::ListPartitionReassignments => Rights::Cluster(Describe),
@@ -112,8 +111,8 @@ pub(crate) const fn of(key: ApiKey) -> Option<Rights> {
         | ApiKey::ElectLeaders
         | ApiKey::UnregisterBroker
         | ApiKey::UpdateFeatures => Rights::Cluster(Alter),
-        // The response has the operations on the cluster, if the client may describe it.
-        ApiKey::DescribeCluster => Resources(&[(Describe, Cluster)]),
+        // The response has the operations on the cluster, if the client may describe it. Directories have one error for all.
+        ApiKey::DescribeCluster | ApiKey::DescribeLogDirs => Resources(&[(Describe, Cluster)]),
 
         ApiKey::ApiVersions
         | ApiKey::GetTelemetrySubscriptions

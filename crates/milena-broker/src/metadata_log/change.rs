@@ -5,6 +5,8 @@ use std::{
     fmt,
 };
 
+use bytestring::ByteString;
+use milena_machines::quota::{QuotaEntity, QuotaKey, QuotaTable, RawEntity};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -55,6 +57,12 @@ pub(crate) enum Change {
     ClientMetrics {
         name: String,
         configs: BTreeMap<String, String>,
+    },
+    /// All quotas of an entity: names by type, null for the default, and values by key; none removes them. Values are text,
+    /// which keeps them exact.
+    ClientQuotas {
+        entity: BTreeMap<String, Option<String>>,
+        quotas: BTreeMap<String, String>,
     },
     /// Levels of features, and the number of changes to them.
     Features {
@@ -110,6 +118,21 @@ pub(crate) struct AclRecord {
     pub(crate) permission: String,
 }
 
+impl Change {
+    pub(crate) fn client_quotas(entity: &QuotaEntity, quotas: &BTreeMap<QuotaKey, f64>) -> Self {
+        let entity = entity.raw().into_iter();
+        Self::ClientQuotas {
+            entity: entity
+                .map(|(entity_type, name)| (entity_type.to_string(), name.map(|name| name.to_string())))
+                .collect(),
+            quotas: quotas
+                .iter()
+                .map(|(key, value)| (key.name().to_owned(), value.to_string()))
+                .collect(),
+        }
+    }
+}
+
 /// The state that all changes lead to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Metadata {
@@ -119,6 +142,7 @@ pub(crate) struct Metadata {
     pub(crate) dynamic_default: BTreeMap<String, String>,
     pub(crate) group_configs: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) client_metrics: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) quotas: QuotaTable,
     pub(crate) features: FinalizedFeatures,
     /// By id, in Kafka's text form.
     pub(crate) acls: BTreeMap<String, AclRecord>,
@@ -204,6 +228,7 @@ impl Metadata {
             Change::GroupConfigs { group, configs } => drop(self.group_configs.insert(group, configs)),
             Change::ClientMetrics { name, configs } if configs.is_empty() => drop(self.client_metrics.remove(&name)),
             Change::ClientMetrics { name, configs } => drop(self.client_metrics.insert(name, configs)),
+            Change::ClientQuotas { entity, quotas } => self.set_quotas(entity, &quotas),
             Change::Features { levels, epoch } => self.features = FinalizedFeatures { levels, epoch },
             Change::Acls { added } => self.acls.extend(added),
             Change::AclsDeleted { ids } => ids.iter().for_each(|id| drop(self.acls.remove(id))),
@@ -227,6 +252,19 @@ impl Metadata {
                 self.scram_users.remove(user);
             }
         }
+    }
+
+    /// Entities and keys were checked when they were stored.
+    fn set_quotas(&mut self, entity: BTreeMap<String, Option<String>>, quotas: &BTreeMap<String, String>) {
+        let raw: RawEntity = entity
+            .into_iter()
+            .map(|(entity_type, name)| (entity_type.into(), name.map(ByteString::from)))
+            .collect();
+        let Ok(entity) = QuotaEntity::new(&raw, &|_| true) else {
+            return;
+        };
+        let quota = |(key, value): (&String, &String)| Some((QuotaKey::from_name(key)?, value.parse().ok()?));
+        self.quotas.set(entity, quotas.iter().filter_map(quota).collect());
     }
 
     fn remember_deleted(&mut self, ids: impl IntoIterator<Item = String>) {
@@ -261,6 +299,11 @@ impl Metadata {
             name: name.clone(),
             configs: configs.clone(),
         }));
+        changes.extend(
+            self.quotas
+                .iter()
+                .map(|(entity, quotas)| Change::client_quotas(entity, quotas)),
+        );
         if self.features.epoch > 0 {
             changes.push(Change::Features {
                 levels: self.features.levels.clone(),

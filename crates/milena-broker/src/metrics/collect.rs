@@ -15,7 +15,7 @@ use milena_machines::{
 };
 use milena_wire::{errors::ErrorCode, messages::offset_fetch_request::OffsetFetchRequestGroup};
 
-use super::{PartitionMetrics, listeners::listeners, text::Text};
+use super::{PartitionMetrics, listeners::listeners, quotas, text::Text};
 use crate::{
     coordinators::{PendingReply, RequestSource},
     handlers::APIS,
@@ -40,6 +40,7 @@ pub(super) async fn render(node: &Arc<Node>) -> String {
     logs(&topics, &mut text);
     groups(node, &mut text).await;
     transactions(node, &mut text).await;
+    quotas::render(node, &mut text);
     // Those of the whole process, which may have several brokers.
     text.append(&milena_invariant::to_prometheus());
     text.finish()

@@ -7,6 +7,7 @@ mod collect;
 mod endpoint;
 mod histogram;
 mod listeners;
+mod quotas;
 mod text;
 
 pub(crate) use endpoint::{CONNECTIONS_MAX, serve};

@@ -18,7 +18,7 @@ use super::{
     endpoint::Endpoint,
     establish::{Established, establish},
     failures::ConnectionFailure,
-    frames::{FrameReader, ReadFrameError},
+    frames::{FrameMemory, FrameReader, ReadFrame, ReadFrameError},
     inbound::InboundRequest,
     login::{Login, LoginIo},
     outbound::OutboundResponse,
@@ -28,9 +28,6 @@ use crate::{
     handlers::{self, BoxFuture, Outcome, RequestContext},
     node::Node,
 };
-
-/// Responses that may be pending at once; no more requests are read while there are so many.
-const PENDING_MAX: usize = 64;
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(socket: TcpStream, mut peer: Peer, endpoint: Arc<Endpoint>, node: Arc<Node>) {
@@ -86,6 +83,7 @@ async fn run(established: Established, node: &Arc<Node>, peer: &Peer, endpoint: 
         transport: established.transport,
         login: established.login,
     };
+    let pending_max = config.limits.pending_requests;
     let mut throttle_time = Duration::ZERO;
     // One timer for the whole connection. It is not reset with each request, only when it fires: most never do.
     let mut idle_timer = pin!(tokio::time::sleep(idle_max));
@@ -95,12 +93,12 @@ async fn run(established: Established, node: &Arc<Node>, peer: &Peer, endpoint: 
             tokio::time::sleep(throttle_time).await;
         }
         throttle_time = tokio::select! {
-            frame = frames.next(&mut connection.transport), if connection.pending.len() < PENDING_MAX => {
+            frame = frames.next(&mut connection.transport), if connection.pending.len() < pending_max => {
                 let frame = frame.map_err(|error| read_error(error, &frames))?;
                 let Some(frame) = frame else { return Ok(()) };
                 last_active = Instant::now();
                 if connection.may_begin(&frame.bytes)? {
-                    connection.begin(frame.bytes.clone(), last_active).await?
+                    connection.begin(frame, last_active).await?
                 } else {
                     Box::pin(connection.renew(frame.bytes.clone(), &mut frames)).await?
                 }
@@ -125,6 +123,8 @@ struct PendingResponse {
     response: BoxFuture<Option<OutboundResponse>>,
     /// When the request was received.
     received: Instant,
+    /// The memory of a large request, which is in use until then.
+    _memory: Option<FrameMemory>,
 }
 
 struct Connection<'a> {
@@ -209,10 +209,11 @@ impl Connection<'_> {
     }
 
     /// Begins a request, and sends its response if it is ready and none before it is pending. Returns the throttle time.
-    async fn begin(&mut self, frame: Bytes, received: Instant) -> Result<Duration, CloseReason> {
-        self.node.metrics.bytes_received(LENGTH_SIZE + frame.len());
-        let request = InboundRequest::parse(frame, self.node.throttle.clone())
-            .map_err(|error| CloseReason::Refused(error.to_string()))?;
+    async fn begin(&mut self, frame: ReadFrame, received: Instant) -> Result<Duration, CloseReason> {
+        self.node.metrics.bytes_received(LENGTH_SIZE + frame.bytes.len());
+        let request = InboundRequest::parse(frame.bytes.clone(), self.node.throttle.clone())
+            .map_err(|error| CloseReason::Refused(error.to_string()))?
+            .charged_to(self.peer, &self.node.quotas);
         let mut outcome = handlers::handle(&RequestContext {
             node: self.node,
             peer: self.peer,
@@ -235,7 +236,11 @@ impl Connection<'_> {
             }
             Outcome::Close(reason) => return Err(CloseReason::Refused(reason)),
         };
-        self.pending.push_back(PendingResponse { response, received });
+        self.pending.push_back(PendingResponse {
+            response,
+            received,
+            _memory: frame.kept_memory(),
+        });
         Ok(Duration::ZERO)
     }
 
@@ -243,7 +248,10 @@ impl Connection<'_> {
     async fn send(&mut self, mut response: OutboundResponse, received: Instant) -> Result<Duration, CloseReason> {
         let (key, throttle_time, bytes) = (response.key, response.throttle_time, response.size());
         let errors = std::mem::take(&mut response.errors);
-        self.transport.send(response).await?;
+        match response.charge.take() {
+            None => self.transport.send(response).await?,
+            Some(charge) => charge.network(self.transport.send(response)).await?,
+        }
         self.node.metrics.bytes_sent(bytes);
         self.node.metrics.request_ended(key, received.elapsed(), &errors);
         Ok(throttle_time)

@@ -14,6 +14,9 @@ const BUFFER_SIZE: usize = 4 << 10;
 /// The most that is read at once while the length of the next frame is unknown.
 const READ_AHEAD: usize = 64 << 10;
 
+/// The smallest frame whose memory is counted until its response is ready.
+const KEPT_FROM: usize = 16 << 10;
+
 /// The bytes that tell Kafka's protocol from others.
 const HEAD_LEN: usize = 16;
 
@@ -78,7 +81,18 @@ pub(super) struct FrameReader {
 /// A frame, without its length. Dropping it frees its memory.
 pub(super) struct ReadFrame {
     pub(super) bytes: Bytes,
-    _permit: Option<OwnedSemaphorePermit>,
+    permit: FrameMemory,
+}
+
+/// The memory of a frame; dropping it frees it.
+pub(super) struct FrameMemory(#[expect(dead_code, reason = "held for its drop")] Option<OwnedSemaphorePermit>);
+
+impl ReadFrame {
+    /// The memory of a frame that its request may keep until its response, if it is large. Small requests that wait, such as
+    /// fetches, are bounded by their number, and must not keep others from being read.
+    pub(super) fn kept_memory(self) -> Option<FrameMemory> {
+        (self.bytes.len() >= KEPT_FROM).then_some(self.permit)
+    }
 }
 
 impl FrameReader {
@@ -119,7 +133,7 @@ impl FrameReader {
                         let frame = self.buffer.split_to(length).freeze();
                         return Ok(Some(ReadFrame {
                             bytes: frame.slice(LENGTH_SIZE..),
-                            _permit: self.permit.take(),
+                            permit: FrameMemory(self.permit.take()),
                         }));
                     }
                     if self.permit.is_none()

@@ -89,6 +89,10 @@ async fn accept(socket: TcpListener, endpoint: Arc<Endpoint>, node: Arc<Node>) {
         tokio::select! {
             accepted = next() => match accepted {
                 Ok((stream, address)) => {
+                    if let Err(hold) = node.quotas.check_connection(address.ip()) {
+                        connections.spawn(hold_and_close(stream, hold));
+                        continue;
+                    }
                     let Some(counted) = node.connections.count(address, listener, &node.config()).await else {
                         endpoint.metrics.refused();
                         tracing::info!(
@@ -116,6 +120,17 @@ async fn accept(socket: TcpListener, endpoint: Arc<Endpoint>, node: Arc<Node>) {
             Some(_) = connections.join_next() => {}
         }
     }
+}
+
+/// Holds a connection of an address that makes too many, so that it makes fewer; nothing is read from it.
+async fn hold_and_close(stream: TcpStream, hold: Duration) {
+    tracing::debug!(
+        event = "connection_rate_exceeded",
+        hold_ms = hold.as_millis() as u64,
+        "connection held and closed: its address exceeds connection_creation_rate"
+    );
+    tokio::time::sleep(hold).await;
+    drop(stream);
 }
 
 fn prepare(stream: &TcpStream) {

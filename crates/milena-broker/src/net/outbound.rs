@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use super::tls::{BUFFER_SIZE, TlsBuffer, TlsBuffers, TlsStream};
+use crate::quotas::Charge;
 
 /// The frame of a response. Where it holds a [`placeholder`], the records come from the next file slice.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct OutboundResponse {
     pub(super) throttle_time: Duration,
     /// The error codes in the response, without 0.
     pub(super) errors: Vec<i16>,
+    /// The client that pays for the time of sending; `None` if there are no quotas.
+    pub(super) charge: Option<Charge>,
 }
 
 /// The bytes of all placeholders. Encoding looks at the length only and never reads them, so their pages are never

@@ -90,8 +90,9 @@ impl Node {
         {
             let acls = authorizer.acls();
             for filter in filters {
-                let selected = acls.acls(filter).inspect(|(_, id)| drop(ids.insert(*id)));
-                deleted.push(selected.map(|(acl, _)| acl.clone()).collect::<Vec<_>>());
+                let selected: Vec<(&Acl, Uuid)> = acls.acls(filter).collect();
+                ids.extend(selected.iter().map(|(_, id)| *id));
+                deleted.push(selected.into_iter().map(|(acl, _)| acl.clone()).collect());
             }
         }
         if ids.len() > ACLS_PER_REQUEST_MAX {

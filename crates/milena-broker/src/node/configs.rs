@@ -107,6 +107,10 @@ impl Node {
         let mut metadata = self.metadata();
         let config = self.config();
         let mut overrides = config.overrides.clone();
+        if !overrides.groups.contains_key(group) {
+            let limit = ("milena.max.group.configs", config.limits.group_configs);
+            self.check_config_resource(group, overrides.groups.len(), limit)?;
+        }
         let before = overrides.groups.remove(group).filter(|_| !change.replaces_all);
         let refuse = |error| Refusal::of_config(&error, Scope::Group);
         let own = alter_group(&before.unwrap_or_default(), change.ops, &config).map_err(refuse)?;
@@ -130,6 +134,11 @@ impl Node {
     pub(crate) fn alter_client_metrics(&self, name: &str, change: ConfigChange) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let mut overrides = self.config().overrides.clone();
+        if !overrides.client_metrics.contains_key(name) {
+            let max = self.config().limits.client_metrics_subscriptions;
+            let limit = ("milena.max.client.metrics.subscriptions", max);
+            self.check_config_resource(name, overrides.client_metrics.len(), limit)?;
+        }
         let before = overrides.client_metrics.remove(name).filter(|_| !change.replaces_all);
         let refuse = |error| Refusal::of_config(&error, Scope::ClientMetrics);
         let own = alter_client_metrics(&before.unwrap_or_default(), change.ops).map_err(refuse)?;
@@ -256,7 +265,7 @@ pub(crate) fn no_loggers() -> Refusal {
 fn changed_log_config(topic: &Topic, overrides: &TopicOverrides, broker: &BrokerConfig) -> Result<LogConfig, Refusal> {
     let refuse = |reason: String| Refusal::new(ErrorCode::InvalidConfig, format!("topic {}: {reason}", topic.name));
     let config = TopicConfig::resolve(overrides, broker).map_err(|error| refuse(error.to_string()))?;
-    let config = log_config(&config);
+    let config = log_config(&config, broker);
     let in_memory = |durability| durability == Durability::Memory;
     let moves = |now| in_memory(now) != in_memory(config.durability);
     if topic.partitions.iter().any(|partition| moves(partition.durability())) {

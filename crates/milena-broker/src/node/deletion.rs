@@ -8,20 +8,28 @@ use milena_wire::errors::ErrorCode;
 use super::{Node, Refusal};
 use crate::{
     metadata_log::Change,
+    quotas::MutationPermits,
     topics::{Topic, is_internal},
 };
 
 impl Node {
     /// Deletes topics, durably when this returns. All of them together cost one sync of the metadata.
-    pub(crate) fn delete_topics(&self, names: &[ByteString]) -> Vec<Result<(), Refusal>> {
+    pub(crate) fn delete_topics(
+        &self,
+        names: &[ByteString],
+        permits: &mut MutationPermits<'_>,
+    ) -> Vec<Result<(), Refusal>> {
         let mut metadata = self.metadata();
         let mut leaving: Vec<Arc<Topic>> = vec![];
         let mut outcomes = Vec::with_capacity(names.len());
         for name in names {
-            let found = self.find_deletable(name);
             let is_named_before = leaving.iter().any(|topic| topic.name == *name);
-            outcomes.push(match found {
-                Ok(_) if is_named_before => Err(Refusal::no_topic(name)),
+            let found = match is_named_before {
+                true => Err(Refusal::no_topic(name)),
+                false => self.find_deletable(name),
+            };
+            let permitted = found.and_then(|topic| permits.take(topic.partitions.len()).map(|()| topic));
+            outcomes.push(match permitted {
                 Ok(topic) => {
                     leaving.push(topic);
                     Ok(())

@@ -17,9 +17,6 @@ use milena_wire::{Uuid, errors::ErrorCode};
 use super::{Node, Refusal, log_config, random_uuid};
 use crate::{config::TopicConfig, log_ends::PartitionKey, metadata_log::Change, partition::Partition, topics::Topic};
 
-/// The most partitions that one request may add to a topic, as in Kafka: each costs memory, while a number costs nothing.
-const ADDED_AT_ONCE_MAX: i32 = 10_000;
-
 /// Whether a partition existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
@@ -42,7 +39,8 @@ impl Node {
             let reason = format!("topic {name} has {present} partitions already; {count} is not more");
             return Err(Refusal::new(ErrorCode::InvalidPartitions, reason));
         }
-        check_added(count - present)?;
+        self.check_added(count - present)?;
+        self.check_room_for_partitions(usize::try_from(count - present).unwrap_or(0), 0)?;
         Ok(topic)
     }
 
@@ -50,9 +48,15 @@ impl Node {
     pub(crate) fn create_partitions(&self, name: &str, count: i32) -> Result<(), Refusal> {
         let mut metadata = self.metadata();
         let topic = self.check_growth(name, count)?;
-        let config = TopicConfig::resolve(&topic.overrides, &self.config())?;
+        let broker = self.config();
+        let config = TopicConfig::resolve(&topic.overrides, &broker)?;
         let present = topic.partitions.len() as i32;
-        let new = self.open_partitions((&topic.name, topic.id), present..count, &log_config(&config), Age::New)?;
+        let new = self.open_partitions(
+            (&topic.name, topic.id),
+            present..count,
+            &log_config(&config, &broker),
+            Age::New,
+        )?;
         metadata.append(vec![Change::Partitions {
             name: name.to_owned(),
             count,
@@ -235,14 +239,6 @@ fn tell_damage(topic: &str, partition: i32, log: &Log) {
             "partition {topic}-{partition}: {damage}"
         );
     }
-}
-
-pub(super) fn check_added(count: i32) -> Result<(), Refusal> {
-    if count > ADDED_AT_ONCE_MAX {
-        let reason = format!("{count} partitions are more than the {ADDED_AT_ONCE_MAX} that one request may create");
-        return Err(Refusal::new(ErrorCode::PolicyViolation, reason));
-    }
-    Ok(())
 }
 
 /// Renames the folder that a deleted topic of the same name has left. That happens if its removal failed or was cut off by

@@ -3,6 +3,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::config::BrokerOverrides;
 
+const CLIENTS_MAX: usize = 1_000;
+
 /// A configuration with these subscriptions, each with its settings.
 fn config(subscriptions: &[(&str, &[(&str, &str)])]) -> Arc<BrokerConfig> {
     let settings = |pairs: &[(&str, &str)]| {
@@ -51,7 +53,7 @@ fn a_client_is_asked_for_the_union_of_its_subscriptions_at_the_shortest_interval
     ];
     let all: &[(&str, &str)] = &[("metrics", "*"), ("match", "client_id=deep")];
     let config = config(&[("some", some), ("of-java", of_java), ("all", all)]);
-    let mut telemetry = Telemetry::default();
+    let mut telemetry = Telemetry::new(CLIENTS_MAX);
     let mut subscribed = |client: &TelemetryClient| {
         let subscription = telemetry.subscribe(&config, client, 0).unwrap();
         let metrics: Vec<String> = subscription.metrics.iter().map(ToString::to_string).collect();
@@ -68,7 +70,7 @@ fn a_client_is_asked_for_the_union_of_its_subscriptions_at_the_shortest_interval
 
 #[test]
 fn without_a_subscription_nothing_is_asked_for() {
-    let subscription = Telemetry::default()
+    let subscription = Telemetry::new(CLIENTS_MAX)
         .subscribe(&config(&[]), &client(1, "any"), 0)
         .unwrap();
     assert_eq!(
@@ -80,7 +82,7 @@ fn without_a_subscription_nothing_is_asked_for() {
 #[test]
 fn who_asks_or_pushes_too_early_is_throttled() {
     let config = config(&[("all", &[("metrics", "*"), ("interval.ms", "1000")])]);
-    let (mut telemetry, client) = (Telemetry::default(), client(1, "any"));
+    let (mut telemetry, client) = (Telemetry::new(CLIENTS_MAX), client(1, "any"));
     let subscription = telemetry.subscribe(&config, &client, 0).unwrap();
     let push = push_of(&subscription);
     assert_eq!(
@@ -116,7 +118,7 @@ fn who_asks_or_pushes_too_early_is_throttled() {
 fn a_push_is_checked_against_the_present_subscription() {
     let before = config(&[("all", &[("metrics", "a."), ("interval.ms", "1000")])]);
     let after = config(&[("all", &[("metrics", "b."), ("interval.ms", "1000")])]);
-    let (mut telemetry, client) = (Telemetry::default(), client(1, "any"));
+    let (mut telemetry, client) = (Telemetry::new(CLIENTS_MAX), client(1, "any"));
     let subscription = telemetry.subscribe(&before, &client, 0).unwrap();
     let push = push_of(&subscription);
     let (unknown, large) = (
@@ -150,7 +152,7 @@ fn a_push_is_checked_against_the_present_subscription() {
 #[test]
 fn no_more_clients_are_remembered_than_there_is_room_for() {
     let config = config(&[("all", &[("metrics", "*"), ("interval.ms", "1000")])]);
-    let mut telemetry = Telemetry::default();
+    let mut telemetry = Telemetry::new(CLIENTS_MAX);
     let mut client = client(1, "any");
     for number in 0..CLIENTS_MAX as u128 + 10 {
         client.instance_id = Uuid::from_bytes(number.to_be_bytes());

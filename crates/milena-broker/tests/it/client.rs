@@ -20,16 +20,68 @@ use milena_wire::{
 };
 
 pub struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     correlation_id: i32,
 }
 
+/// A socket, or TLS on it.
+pub trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 impl Client {
+    /// A client on a stream that is connected already.
+    #[allow(dead_code, reason = "for tests with TLS")]
+    pub fn over(stream: impl Stream + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            correlation_id: 0,
+        }
+    }
+
     pub fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    /// Connects from an address of this machine, such as 127.0.0.2.
+    #[allow(dead_code, reason = "for the tests of the broker, which tells clients apart by it")]
+    pub fn connect_from(source: &str, address: &str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let stream = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket
+                .bind((source.parse::<std::net::IpAddr>().unwrap(), 0).into())
+                .unwrap();
+            socket.connect(address.parse().unwrap()).await.unwrap()
+        });
+        let stream = stream.into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Self::over(stream)
+    }
+
+    /// Logs in with SASL/PLAIN.
+    #[allow(dead_code, reason = "for tests with secured listeners")]
+    pub fn log_in(&mut self, user: &str, password: &str) {
+        let request = SaslHandshakeRequest {
+            mechanism: "PLAIN".into(),
+        };
+        let response = self.call(&request, 1);
+        assert_eq!(response.error_code, 0, "{response:?}");
+        let request = SaslAuthenticateRequest {
+            auth_bytes: format!("\0{user}\0{password}").into(),
+            ..Default::default()
+        };
+        let response = self.call(&request, 2);
+        assert_eq!(response.error_code, 0, "{:?}", response.error_message);
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self {
-            stream,
+            stream: Box::new(stream),
             correlation_id: 0,
         }
     }
@@ -99,6 +151,15 @@ impl Client {
         let mut response = vec![0; frame::frame_length(prefix, 100 << 20).unwrap()];
         self.stream.read_exact(&mut response).ok()?;
         Some(response.into())
+    }
+
+    /// Checks that nothing was sent by the broker yet.
+    #[allow(dead_code, reason = "for the tests of quotas")]
+    pub fn expect_silence(&mut self) {
+        self.stream.set_nonblocking(true).unwrap();
+        let error = self.stream.peek(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).unwrap();
     }
 
     /// Creates a topic and returns its id.

@@ -26,7 +26,7 @@ use crate::{
 const BROKER_LOGGER: i8 = 8;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
-const NO_AUTHORIZER: &str = "No Authorizer is configured on the broker";
+const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
 #[test]
 fn the_quorum_is_this_node() {
@@ -195,21 +195,39 @@ fn acls_are_refused_as_kafka_without_an_authorizer_does() {
     let (_dir, broker) = running();
     let mut client = broker.client();
     let code = ErrorCode::SecurityDisabled.code();
+    let filter = milena_wire::messages::delete_acls_request::DeleteAclsFilter {
+        resource_type_filter: 1,
+        operation: 1,
+        permission_type: 1,
+        ..Default::default()
+    };
+    let creation = milena_wire::messages::create_acls_request::AclCreation {
+        resource_type: 2,
+        operation: 3,
+        permission_type: 3,
+        ..Default::default()
+    };
     for version in 1..=3 {
-        let described = client.call(&DescribeAclsRequest::default(), version);
+        let describe = DescribeAclsRequest {
+            resource_type_filter: 1,
+            operation: 1,
+            permission_type: 1,
+            ..Default::default()
+        };
+        let described = client.call(&describe, version);
         assert_eq!(
             (described.error_code, described.error_message.as_deref()),
-            (code, Some(NO_AUTHORIZER))
+            (code, Some("No Authorizer is configured on the broker"))
         );
         let create = CreateAclsRequest {
-            creations: vec![Default::default(), Default::default()],
+            creations: vec![creation.clone(), creation.clone()],
             ..Default::default()
         };
         let created = client.call(&create, version).results;
         assert_eq!((created.len(), created[1].error_code), (2, code));
         assert_eq!(created[1].error_message.as_deref(), Some(NO_AUTHORIZER));
         let delete = DeleteAclsRequest {
-            filters: vec![Default::default()],
+            filters: vec![filter.clone()],
             ..Default::default()
         };
         let deleted = client.call(&delete, version).filter_results;

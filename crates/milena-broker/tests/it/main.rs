@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+mod acl_table;
+mod acls;
 mod admin;
 mod client;
 mod cluster_apis;
@@ -17,13 +19,20 @@ mod failing_disk;
 mod fetch_sessions;
 mod foreign_suites;
 mod kafkas_facts;
+mod listeners;
+mod logins;
 mod metadata;
 mod metrics;
+mod paused;
+mod quotas;
 mod running;
+mod scram_users;
 mod serving;
 mod settings;
 mod telemetry;
 mod throttle;
+mod tls;
+mod tls_client;
 mod topics;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, TopicConfig, TopicOverrides};

@@ -31,7 +31,7 @@ fn http(address: SocketAddr, request: &str) -> String {
     response
 }
 
-fn scrape(address: SocketAddr) -> String {
+pub fn scrape(address: SocketAddr) -> String {
     let response = http(address, "GET /metrics HTTP/1.1");
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

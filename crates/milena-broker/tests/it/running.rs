@@ -93,6 +93,12 @@ impl Running {
         Client::connect(&self.address)
     }
 
+    /// The address of a listener.
+    pub fn listener(&self, name: &str) -> SocketAddr {
+        let broker = self.broker.as_ref().unwrap();
+        broker.listener_address(name).expect("a listener of this name")
+    }
+
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.broker.as_ref()?.metrics_address()
     }

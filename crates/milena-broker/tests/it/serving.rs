@@ -72,6 +72,8 @@ fn every_version_of_every_advertised_api_has_a_response_with_a_throttle_time() {
     sweep!(|_| SaslAuthenticateRequest::default());
     sweep!(|_| MetadataRequest::default());
     sweep!(|_| DescribeClusterRequest::default());
+    sweep!(|_| DescribeClientQuotasRequest::default());
+    sweep!(|_| AlterClientQuotasRequest::default());
     sweep!(|_| DescribeTopicPartitionsRequest {
         response_partition_limit: 100,
         ..Default::default()
@@ -176,6 +178,10 @@ fn every_version_of_every_advertised_api_has_a_response_with_a_throttle_time() {
         ..Default::default()
     });
     sweep!(|_| ListGroupsRequest::default());
+    sweep!(|_| SaslHandshakeRequest::default());
+    sweep!(|_| SaslAuthenticateRequest::default());
+    sweep!(|_| DescribeUserScramCredentialsRequest::default());
+    sweep!(|_| AlterUserScramCredentialsRequest::default());
     sweep!(|_| DeleteGroupsRequest {
         groups_names: vec!["readers".into()],
         ..Default::default()

@@ -1,6 +1,7 @@
 //! Throttled clients: the response leaves at once, then the connection is muted. The clock is virtual: tests move it.
 
 use std::{
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -8,13 +9,12 @@ use std::{
     time::Duration,
 };
 
-use milena_broker::{Broker, Options, RequestCost, Throttle};
+use milena_broker::{Options, RequestCost, Throttle};
 use milena_wire::{api::ApiKey, messages::*};
-use tokio::sync::mpsc;
 
 use crate::{
     client::{Client, batch, fetch_request, produce_request, values},
-    running::local,
+    paused::{self, Scene},
 };
 
 const PAUSE: Duration = Duration::from_secs(100);
@@ -39,73 +39,37 @@ impl Throttle for AfterData {
     }
 }
 
-struct Scene {
-    address: String,
+/// A scene whose clients are throttled.
+struct Throttled<'a> {
+    scene: &'a Scene,
     throttle: Arc<AfterData>,
-    clock: mpsc::UnboundedSender<Duration>,
 }
 
-impl Scene {
-    fn client(&self) -> Client {
-        Client::connect(&self.address)
-    }
+impl Deref for Throttled<'_> {
+    type Target = Scene;
 
+    fn deref(&self) -> &Scene {
+        self.scene
+    }
+}
+
+impl Throttled<'_> {
     fn calls(&self) -> usize {
         self.throttle.calls.load(Ordering::SeqCst)
     }
-
-    /// Lets time pass, and the broker do all that follows: clients that come later are served until then.
-    fn advance(&self, by: Duration) {
-        self.clock.send(by).unwrap();
-        self.others_are_served();
-    }
-
-    /// Another connection is not kept waiting.
-    fn others_are_served(&self) {
-        let mut other = self.client();
-        for _ in 0..20 {
-            assert_eq!(other.call(&MetadataRequest::default(), 12).throttle_time_ms, 0);
-        }
-    }
 }
 
-/// Plays a scene against a broker whose clock stands still unless the scene moves it.
-fn play(scene: impl FnOnce(&Scene) + Send + 'static) {
-    let dir = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let throttle = Arc::new(AfterData::default());
-        let options = Options {
-            throttle: Some(Arc::clone(&throttle) as Arc<dyn Throttle>),
-            ..Options::default()
-        };
-        let broker = Broker::start_with(options, local(dir.path())).await.unwrap();
-        let (clock, mut passes) = mpsc::unbounded_channel();
-        let address = broker.address().to_string();
-        // As long as this runs, the clock does not move on its own.
-        let playing = tokio::task::spawn_blocking(move || {
-            let set = Scene {
-                address,
-                throttle,
-                clock,
-            };
-            set.client().create_topic("letters", 1, &[]);
-            scene(&set);
-        });
-        while let Some(by) = passes.recv().await {
-            tokio::time::advance(by).await;
-        }
-        playing.await.unwrap();
-        broker.shutdown().await;
-    });
+fn play(act: impl FnOnce(&Throttled<'_>) + Send + 'static) {
+    let throttle = Arc::new(AfterData::default());
+    let options = Options {
+        throttle: Some(Arc::clone(&throttle) as Arc<dyn Throttle>),
+        ..Options::default()
+    };
+    paused::play(options, &[], |scene| act(&Throttled { scene, throttle }));
 }
 
 /// The next request is not begun before the pause is over, and then it is.
-fn pauses(scene: &Scene, client: &mut Client) {
+fn pauses(scene: &Throttled<'_>, client: &mut Client) {
     client.send(&fetch_request("letters", 0, 0), 12);
     let before = scene.calls();
     scene.others_are_served();

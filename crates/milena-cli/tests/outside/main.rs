@@ -6,6 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
 #![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
 
+#[path = "../../../milena-broker/tests/it/acl_table/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests of the broker")]
+mod acl_table;
+mod acls;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;

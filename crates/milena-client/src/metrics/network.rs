@@ -16,6 +16,10 @@ pub(super) struct NetworkMetrics {
     responses: Sensor,
     connected: Sensor,
     disconnected: Sensor,
+    authenticated: Sensor,
+    authentication_failed: Sensor,
+    reauthenticated: Sensor,
+    reauthentication_failed: Sensor,
 }
 
 impl NetworkMetrics {
@@ -29,6 +33,10 @@ impl NetworkMetrics {
             responses: sensor(),
             connected: sensor(),
             disconnected: sensor(),
+            authenticated: sensor(),
+            authentication_failed: sensor(),
+            reauthenticated: sensor(),
+            reauthentication_failed: sensor(),
         }
     }
 
@@ -50,6 +58,62 @@ impl NetworkMetrics {
             numbers.connections_closed,
             old.connections_closed,
         );
+        for (sensor, new, old) in [
+            (&mut self.authenticated, numbers.authentications, old.authentications),
+            (
+                &mut self.authentication_failed,
+                numbers.authentications_failed,
+                old.authentications_failed,
+            ),
+            (
+                &mut self.reauthenticated,
+                numbers.reauthentications,
+                old.reauthentications,
+            ),
+            (
+                &mut self.reauthentication_failed,
+                numbers.reauthentications_failed,
+                old.reauthentications_failed,
+            ),
+        ] {
+            grown(sensor, new, old);
+        }
+    }
+
+    fn write_authentication(&self, out: &mut Writer, group: &'static str) {
+        for (rate, total, sensor) in [
+            (
+                "successful-authentication-rate",
+                "successful-authentication-total",
+                &self.authenticated,
+            ),
+            (
+                "failed-authentication-rate",
+                "failed-authentication-total",
+                &self.authentication_failed,
+            ),
+            (
+                "successful-reauthentication-rate",
+                "successful-reauthentication-total",
+                &self.reauthenticated,
+            ),
+            (
+                "failed-reauthentication-rate",
+                "failed-reauthentication-total",
+                &self.reauthentication_failed,
+            ),
+        ] {
+            out.rate_total(group, rate, total, sensor);
+        }
+        let numbers = &self.numbers;
+        let average_ms = numbers.reauthentication_ms_total as f64 / numbers.reauthentications as f64;
+        out.gauge(group, "reauthentication-latency-avg", average_ms);
+        let max_ms = if numbers.reauthentications == 0 {
+            f64::NAN
+        } else {
+            numbers.reauthentication_ms_max as f64
+        };
+        out.gauge(group, "reauthentication-latency-max", max_ms);
     }
 
     pub(super) fn write(&self, out: &mut Writer, group: &'static str) {
@@ -75,6 +139,7 @@ impl NetworkMetrics {
             "connection-close-total",
             &self.disconnected,
         );
+        self.write_authentication(out, group);
         out.rate_total(group, "incoming-byte-rate", "incoming-byte-total", &self.bytes_in);
         out.rate_total(group, "outgoing-byte-rate", "outgoing-byte-total", &self.bytes_out);
         out.rate_total(group, "request-rate", "request-total", &self.requests);

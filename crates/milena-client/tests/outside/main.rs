@@ -30,5 +30,6 @@ mod records;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod running;
+mod security;
 mod transactions;
 mod writing;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 
+use super::GroupLimits;
+
 /// The fields are named after Kafka's configuration keys; the comments say which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupConfig {
@@ -34,6 +36,7 @@ pub struct GroupConfig {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`
     pub offsets_retention_check_interval_ms: i64,
+    pub limits: GroupLimits,
     /// Configuration of single groups.
     pub overrides: BTreeMap<ByteString, GroupOverrides>,
 }
@@ -85,6 +88,7 @@ impl Default for GroupConfig {
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 7 * 24 * 3_600_000,
             offsets_retention_check_interval_ms: 600_000,
+            limits: GroupLimits::default(),
             overrides: BTreeMap::new(),
         }
     }

@@ -8,6 +8,7 @@ mod classic;
 mod config;
 mod consumer;
 mod describe;
+mod limits;
 mod offsets;
 mod records;
 mod requests;
@@ -19,6 +20,7 @@ use bytestring::ByteString;
 use milena_wire::decode::DecodeError;
 
 pub use config::{GroupConfig, GroupOverrides, MigrationPolicy};
+pub use limits::{GroupLimits, LimitExceeded};
 pub use records::{GroupRecord, OffsetKey};
 pub use requests::{GroupReply, GroupRequest};
 pub use visible::VisibleTopics;

@@ -21,6 +21,13 @@ pub struct ClientName<'a> {
     pub client_id: &'a str,
 }
 
+/// The decision about a response that can be left empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusable {
+    Accepted { throttle_ms: i64 },
+    Refused { throttle_ms: i64 },
+}
+
 /// The usage of clients with the same tags at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientUsage {
@@ -97,6 +104,26 @@ impl ClientQuotas {
         };
         sensor.record(window, quota, value, now_ms);
         sensor.excess_ms(window, quota, now_ms).min(bound_ms)
+    }
+
+    /// Records the usage of a response that can be left empty instead, and decides about that.
+    ///
+    /// If it is refused, nothing is recorded. A response is not refused if the client has used nothing in the window: one
+    /// batch may be larger than the whole quota, and refusing it for ever would stop the client.
+    pub fn record_refusable(&mut self, client: ClientName<'_>, value: f64, now_ms: i64) -> Refusable {
+        let window = self.window;
+        let Some((sensor, quota)) = self.sensor(client, now_ms) else {
+            return Refusable::Accepted { throttle_ms: 0 };
+        };
+        let is_first = sensor.measure(window, quota, now_ms) <= 0.0;
+        sensor.record(window, quota, value, now_ms);
+        match sensor.excess_ms(window, quota, now_ms) {
+            throttle_ms if throttle_ms == 0 || is_first => Refusable::Accepted { throttle_ms },
+            throttle_ms => {
+                sensor.record(window, quota, -value, now_ms);
+                Refusable::Refused { throttle_ms }
+            }
+        }
     }
 
     /// Records usage that counts for later requests only; a negative value takes back what was recorded.

@@ -20,7 +20,7 @@ mod sensor;
 mod table;
 mod token_bucket;
 
-pub use clients::{ClientName, ClientQuotas, ClientUsage};
+pub use clients::{ClientName, ClientQuotas, ClientUsage, Refusable};
 pub use connections::ConnectionRates;
 pub use keys::{EntityType, QuotaKey};
 pub use limits::{Limits, Tags};

@@ -230,7 +230,7 @@ impl QuotaTable {
                     return Err(QuotaError {
                         code: ErrorCode::PolicyViolation,
                         text: format!(
-                            "there are {len} entities with quotas, the most that milena.quota.max.entities allows"
+                            "there are {len} entities with quotas, the most that milena.max.quota.entities allows"
                         ),
                     });
                 }

@@ -11,6 +11,8 @@ pub struct TransactionConfig {
     pub abort_timed_out_interval_ms: i64,
     /// The interval between sweeps for expired ids.
     pub remove_expired_interval_ms: i64,
+    /// The longest transactional id (`milena.max.name.bytes`).
+    pub name_bytes_max: usize,
     /// Whether a write must belong to an open transaction (`transaction.partition.verification.enable`).
     pub partition_verification: bool,
 }
@@ -23,6 +25,7 @@ impl Default for TransactionConfig {
             id_expiration_ms: 7 * 24 * 60 * MINUTE_MS,
             abort_timed_out_interval_ms: 10_000,
             remove_expired_interval_ms: 60 * MINUTE_MS,
+            name_bytes_max: usize::MAX,
             partition_verification: true,
         }
     }

@@ -15,6 +15,7 @@ mod config;
 mod describe;
 mod end;
 mod init;
+mod limits;
 mod metadata;
 mod records;
 mod requests;

@@ -222,3 +222,38 @@ fn records_that_are_handed_out_before_the_commit_announces_it() {
 fn owners_that_count_as_dead_though_they_moved_on() {
     finds(Mutation::KeepStarts, Scenario::App, 200, "counts as a death");
 }
+
+#[test]
+fn requests_that_are_served_after_the_session() {
+    finds(
+        Mutation::ForgetSessionEnd,
+        Scenario::Logins,
+        100,
+        "after its session ended",
+    );
+}
+
+#[test]
+fn renewals_that_overtake_responses() {
+    finds(Mutation::RenewBeforeResponses, Scenario::Logins, 100, "is not that of");
+}
+
+#[test]
+fn renewals_that_forget_the_principal() {
+    finds(Mutation::ForgetPrincipal, Scenario::Logins, 300, "became");
+}
+
+#[test]
+fn requests_that_are_served_before_the_login() {
+    finds(Mutation::ServeBeforeLogin, Scenario::Logins, 100, "without a log-in");
+}
+
+#[test]
+fn clients_that_send_during_a_renewal() {
+    finds(
+        Mutation::SendDuringRenewal,
+        Scenario::Logins,
+        100,
+        "was sent during a renewal",
+    );
+}

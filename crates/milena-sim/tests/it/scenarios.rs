@@ -38,6 +38,11 @@ fn applications() {
     play(Scenario::App, 1_500);
 }
 
+#[test]
+fn logins() {
+    play(Scenario::Logins, 1_500);
+}
+
 /// Otherwise a seed could not repeat a failure.
 #[test]
 fn a_seed_decides_everything() {

@@ -28,9 +28,16 @@ pub mod create_topics {
     pub const VALIDATE_ONLY: i16 = 1;
     /// Partitions and replication factor may be left to the broker.
     pub const DEFAULTS: i16 = 4;
+    /// The error THROTTLING_QUOTA_EXCEEDED is known, as in the next two APIs.
+    pub const STRICT_QUOTA: i16 = 6;
+}
+
+pub mod create_partitions {
+    pub const STRICT_QUOTA: i16 = 3;
 }
 
 pub mod delete_topics {
+    pub const STRICT_QUOTA: i16 = 5;
     /// Topics are named by name or by id.
     pub const TOPIC_IDS: i16 = 6;
 }

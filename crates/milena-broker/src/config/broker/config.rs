@@ -10,7 +10,7 @@ use super::{
         ConfigError, FinalizedFeatures, MetricsSubscription, Scope, TopicConfig, TopicOverrides, client_metrics, group,
         layers::{contradiction, missing},
     },
-    Listener, ListenerValues, authorizer,
+    LimitsConfig, Listener, ListenerValues, QuotaConfig, authorizer,
     checks::check_whole,
     listener_keys::{check_listeners, parse_setting},
     listener_security::check_security,
@@ -99,6 +99,8 @@ pub struct BrokerConfig {
     /// Client metrics subscriptions, by name.
     pub client_metrics: BTreeMap<String, MetricsSubscription>,
     pub telemetry_max_bytes: i32,
+    pub limits: LimitsConfig,
+    pub quotas: QuotaConfig,
     /// The largest number of SCRAM users; `milena.max.scram.users`.
     pub scram_users_max: usize,
 }
@@ -248,6 +250,8 @@ impl BrokerConfig {
             transactions: transactions::resolve(raw)?,
             client_metrics: client_metrics::resolve(&raw.client_metrics)?,
             telemetry_max_bytes: raw.get("telemetry.max.bytes")?,
+            limits: LimitsConfig::resolve(raw)?,
+            quotas: QuotaConfig::resolve(raw)?,
             listeners,
             scram_users_max: raw.get("milena.max.scram.users")?,
             overrides,

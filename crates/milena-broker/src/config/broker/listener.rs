@@ -1,5 +1,7 @@
 //! Listeners: `name://host:port`.
 
+use std::net::IpAddr;
+
 use milena_config::{FromText as _, SecurityProtocol};
 
 use super::{super::ConfigError, config::wrong};
@@ -26,6 +28,9 @@ impl Listener {
             if listeners.iter().any(|other| other.name == listener.name) {
                 return Err(wrong(key, text, "another listener has the same name"));
             }
+            if key == "listeners" && listeners.iter().any(|other| other.shares_port(&listener)) {
+                return Err(wrong(key, text, "another listener has the same port"));
+            }
             listeners.push(listener);
         }
         Ok(listeners)
@@ -46,6 +51,16 @@ impl Listener {
             host: bare.unwrap_or(host).to_owned(),
             port,
         })
+    }
+
+    /// Whether both would need one port. As in Kafka, only an IPv4 and an IPv6 address may share one.
+    fn shares_port(&self, other: &Self) -> bool {
+        let address = |listener: &Self| listener.host.parse::<IpAddr>().ok();
+        let are_of_two_families = match (address(self), address(other)) {
+            (Some(one), Some(two)) => one.is_ipv4() != two.is_ipv4(),
+            _ => false,
+        };
+        self.port != 0 && self.port == other.port && !are_of_two_families
     }
 
     /// Whether the address stands for all interfaces, so that no client can connect to it.

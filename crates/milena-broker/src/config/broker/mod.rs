@@ -3,6 +3,7 @@
 mod authorizer;
 mod checks;
 mod config;
+mod limits;
 mod listener;
 mod listener_keys;
 mod listener_security;
@@ -13,6 +14,7 @@ mod unsupported;
 
 pub(super) use config::wrong;
 pub use config::{BrokerConfig, BrokerOverrides, CleanerConfig, ListenerLimits, RawConfig};
+pub use limits::{LimitsConfig, QuotaConfig};
 pub use listener::Listener;
 pub(crate) use listener_keys::{ListenerKey, ListenerValues, definition_of};
 pub(crate) use listener_security::{ListenerSecurity, SaslOptions};

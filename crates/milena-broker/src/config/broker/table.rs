@@ -57,6 +57,10 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("A connection without a request for this long is closed.");
     "connections.max.reauth.ms" Long = "0",
         about("The longest time between two authentications of a connection.");
+    "controller.quota.window.num" Int = "11", at_least(1),
+        about("The number of samples for controller_mutation_rate; the burst of a client is the quota of all of them.");
+    "controller.quota.window.size.seconds" Int = "1", at_least(1),
+        about("The time span of a sample for controller_mutation_rate.");
     "default.replication.factor" Int = "1",
         about("The replication factor of topics that are created without one.");
     "delete.topic.enable" Boolean = "true",
@@ -296,8 +300,46 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
+    "milena.max.client.metrics.instances" Int = "16384", at_least(1),
+        about("The largest number of clients whose metrics subscriptions are remembered; the one that was silent for \
+               longest is forgotten.");
+    "milena.max.client.metrics.subscriptions" Int = "1000", at_least(0), cluster_wide,
+        about("The largest number of client metrics subscriptions.");
+    "milena.max.config.value.bytes" Int = "65536", at_least(1), cluster_wide,
+        about("The longest value of a config that is set at run time.");
+    "milena.max.fetch.session.partitions" Int = "500000", at_least(0),
+        about("The largest number of partitions in all incremental fetch sessions.");
+    "milena.max.group.configs" Int = "10000", at_least(0), cluster_wide,
+        about("The largest number of groups with configs of their own.");
+    "milena.max.group.members" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of members of a group, including members that have not joined yet; group.max.size \
+               and group.consumer.max.size may be lower.");
+    "milena.max.groups" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of groups, including groups that only have committed offsets.");
+    "milena.max.member.metadata.bytes" Int = "1048576", at_least(1), cluster_wide,
+        about("The most bytes of names, subscriptions and metadata that a member of a group may send.");
+    "milena.max.name.bytes" Int = "4096", at_least(249), cluster_wide,
+        about("The longest name that a client may give: group, member, client id, transactional id, user.");
+    "milena.max.partitions" Int = "200000", at_least(1), cluster_wide,
+        about("The largest number of partitions of all topics together.");
+    "milena.max.partitions.per.request" Int = "10000", at_least(1), cluster_wide,
+        about("The largest number of partitions that one topic of a request may add, as in Kafka.");
+    "milena.max.pending.requests" Int = "64", at_least(1),
+        about("The largest number of requests of a connection that wait for their response; no more are read \
+               meanwhile.");
+    "milena.max.producers.per.partition" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of idempotent producers that a partition remembers.");
+    "milena.max.quota.clients" Int = "10000", at_least(1),
+        about("The largest number of clients that are measured for each kind of quota; further ones share one \
+               measurement.");
+    "milena.max.quota.entities" Int = "10000", at_least(0), cluster_wide,
+        about("The largest number of users, client ids and addresses with quotas.");
     "milena.max.scram.users" Int = "100000", at_least(1),
         about("The largest number of SCRAM users.");
+    "milena.max.topics" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of topics.");
+    "milena.max.transactional.ids" Int = "100000", at_least(1), cluster_wide,
+        about("The largest number of transactional ids.");
     "milena.max.unauthenticated.connections" Int = "1000", at_least(1),
         about("The largest number of connections that have not logged in yet; the oldest is closed for one more.");
     "milena.recovery" String = "strict", allowed(OneOf(Recovery::NAMES)),
@@ -344,9 +386,9 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
                for the default of 64 MiB.");
     "queued.max.requests" Int = "500", at_least(1), default_only(NO_QUEUE),
         about("The number of requests that wait for Kafka's handlers.");
-    "quota.window.num" Int = "11", at_least(1), default_only(NO_QUOTAS),
-        about("The number of samples that Kafka keeps for client quotas.");
-    "quota.window.size.seconds" Int = "1", at_least(1), default_only(NO_QUOTAS),
+    "quota.window.num" Int = "11", at_least(1),
+        about("The number of samples that the rates of client quotas are computed over.");
+    "quota.window.size.seconds" Int = "1", at_least(1),
         about("The time span of a sample for client quotas.");
     "replica.alter.log.dirs.io.max.bytes.per.second" Long = "9223372036854775807", at_least(0), cluster_wide, hidden,
         about("The bytes per second for replicas that move between directories. It is stored and shown; this broker \

@@ -2,7 +2,10 @@
 
 use milena_machines::transaction::TransactionConfig;
 
-use super::super::{BrokerOverrides, ConfigError};
+use super::{
+    super::{BrokerOverrides, ConfigError},
+    LimitsConfig,
+};
 
 /// The settings of the keys `transaction.*` and `transactional.*`.
 pub(super) fn resolve(raw: &BrokerOverrides) -> Result<TransactionConfig, ConfigError> {
@@ -14,6 +17,7 @@ pub(super) fn resolve(raw: &BrokerOverrides) -> Result<TransactionConfig, Config
         id_expiration_ms: id_expiration_ms.into(),
         abort_timed_out_interval_ms: abort_timed_out_interval_ms.into(),
         remove_expired_interval_ms: remove_expired_interval_ms.into(),
+        name_bytes_max: LimitsConfig::resolve(raw)?.name_bytes,
         partition_verification: raw.get("transaction.partition.verification.enable")?,
     })
 }

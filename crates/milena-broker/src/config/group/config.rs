@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 use milena_config::{FromConfigValue as _, Origin};
-use milena_machines::group::{GroupConfig, GroupOverrides, MigrationPolicy};
+use milena_machines::group::{GroupConfig, GroupLimits, GroupOverrides, MigrationPolicy};
 
 use super::super::{
-    BrokerConfig, BrokerOverrides, ConfigError, RawConfig, Scope,
+    BrokerConfig, BrokerOverrides, ConfigError, LimitsConfig, RawConfig, Scope,
     layers::{Layers, contradiction},
 };
 
@@ -39,7 +39,17 @@ pub(crate) fn resolve(raw: &BrokerOverrides) -> Result<GroupConfig, ConfigError>
         offset_metadata_max_bytes: size(raw.get("offset.metadata.max.bytes")?),
         offsets_retention_ms: i64::from(retention_minutes) * 60_000,
         offsets_retention_check_interval_ms: raw.get("offsets.retention.check.interval.ms")?,
+        limits: limits(raw)?,
         overrides: single_groups(raw)?,
+    })
+}
+
+fn limits(raw: &BrokerOverrides) -> Result<GroupLimits, ConfigError> {
+    let limits = LimitsConfig::resolve(raw)?;
+    Ok(GroupLimits {
+        name_bytes: limits.name_bytes,
+        member_bytes: limits.member_metadata_bytes,
+        members: limits.group_members,
     })
 }
 

@@ -47,8 +47,12 @@ pub(crate) fn alter_each(
         let change = || {
             named.check_once(&(resource_type, resource_name.clone()), "resource")?;
             check_right(cx, Operation::AlterConfigs, resource_type, &resource_name)?;
+            let ops = requested.ops?;
+            for op in &ops {
+                cx.node.check_config_value(&op.name, op.value.as_deref())?;
+            }
             let change = ConfigChange {
-                ops: requested.ops?,
+                ops,
                 replaces_all: requested.replaces_all,
                 validate_only,
             };

@@ -14,6 +14,7 @@ use crate::{
     coordinators::{PendingReply, RequestSource},
     net::{InboundRequest, Peer},
     node::Node,
+    quotas::MutationPermits,
 };
 
 /// A request with its peer and the node that serves it.
@@ -46,6 +47,12 @@ pub(crate) type GroupResult = CoordinatorResult<GroupReply>;
 pub(crate) type TransactionResult = CoordinatorResult<TransactionReply>;
 
 impl RequestContext<'_> {
+    /// The quota of a request that creates or deletes partitions. It is strict from a version on: clients of older ones do not
+    /// know the error.
+    pub(crate) fn mutation_permits(&self, strict_since: i16) -> MutationPermits<'_> {
+        MutationPermits::new(self.request.charge(), self.request.version >= strict_since)
+    }
+
     /// The advertised host and port of the listener that the request came in on.
     pub(crate) fn advertised(&self) -> (ByteString, u16) {
         self.node.endpoints.advertised(&self.peer.listener)
@@ -79,16 +86,6 @@ impl RequestContext<'_> {
     ) -> Outcome<R> {
         let reply = self.node.groups.request(self.node, &self.source(), group_id, request);
         self.respond_to(reply, response)
-    }
-
-    /// Sends a request for each of several groups; `response` makes the response from the replies, in their order.
-    pub(crate) fn request_groups<R: Send + 'static>(
-        &self,
-        requests: Vec<(&str, GroupRequest)>,
-        response: impl FnOnce(Vec<GroupResult>) -> R + Send + 'static,
-    ) -> Outcome<R> {
-        let send = |(group_id, request)| self.node.groups.request(self.node, &self.source(), group_id, request);
-        self.respond_to_all(requests.into_iter().map(send).collect(), response)
     }
 
     /// Sends a request to the coordinator of a transactional id; `response` makes the response from its reply.

@@ -12,7 +12,6 @@ pub(super) use authorize::NOT_REQUESTED;
 pub(crate) use context::RequestContext;
 pub(super) use context::{GroupResult, TransactionResult};
 pub(super) use errors::{NameCounts, code_and_message, error_of, storage_error};
-pub(super) use outcome::FileResponse;
-pub(crate) use outcome::{BoxFuture, Outcome};
+pub(crate) use outcome::{BoxFuture, FileResponse, HandlerThrottle, Outcome};
 pub(super) use panics::{refuse, serve};
 pub(super) use transactions::was_added;

@@ -1,6 +1,6 @@
 //! The outcome of a request: a response now, a response later, or none.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use milena_log::FileSlice;
 use milena_wire::message::Response;
@@ -33,11 +33,35 @@ impl<T> Outcome<T> {
 pub(crate) struct FileResponse<R> {
     pub(crate) message: R,
     pub(crate) files: Vec<FileSlice>,
+    pub(crate) throttle: HandlerThrottle,
+}
+
+/// The part of a throttle time that a handler has decided on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HandlerThrottle {
+    /// A throttle time, besides the one for the time of the request; mostly none.
+    Besides(Duration),
+    /// The throttle time: all quotas were charged.
+    All(Duration),
+}
+
+impl<R> FileResponse<R> {
+    /// A response without files, with a throttle time that its handler has decided on.
+    pub(crate) fn throttled(message: R, throttle_time: Duration) -> Self {
+        Self {
+            throttle: HandlerThrottle::Besides(throttle_time),
+            ..Self::from(message)
+        }
+    }
 }
 
 impl<R> From<R> for FileResponse<R> {
     fn from(message: R) -> Self {
-        Self { message, files: vec![] }
+        Self {
+            message,
+            files: vec![],
+            throttle: HandlerThrottle::Besides(Duration::ZERO),
+        }
     }
 }
 
@@ -46,8 +70,7 @@ pub(super) fn encode<R: Response>(
     request: &InboundRequest,
     response: impl Into<FileResponse<R>>,
 ) -> Option<OutboundResponse> {
-    let FileResponse { message, files } = response.into();
-    match request.response(message, files) {
+    match request.response(response.into()) {
         Ok(outgoing) => Some(outgoing),
         Err(error) => {
             tracing::error!(event = "response_not_encoded", api = %request.key, %error, "response cannot be encoded");

@@ -32,6 +32,7 @@ where
     R::Response: Default,
     T: Into<FileResponse<R::Response>> + From<R::Response> + Send + 'static,
 {
+    let _work = cx.request.work();
     let outcome = catch_unwind(AssertUnwindSafe(|| match cx.request.body::<R>() {
         // A response without rows is what Kafka has for a request that names nothing.
         Ok(body) if !cx.has_right_to_api() => {
@@ -59,14 +60,14 @@ where
         Ok(Outcome::Later(response)) => {
             let request = request.clone();
             Outcome::Later(Box::pin(async move {
-                let encoded = CatchPanic(pin!(async { encode(&request, response.await?) })).await;
+                let encoded = CatchPanic(pin!(async { encode(&request, response.await?) }), &request).await;
                 encoded.unwrap_or_else(|panic| error_response::<R>(&request, &*panic))
             }))
         }
         Ok(Outcome::First(begin)) => {
             let request = request.clone();
             Outcome::First(Box::pin(async move {
-                let outcome = CatchPanic(pin!(begin)).await;
+                let outcome = CatchPanic(pin!(begin), &request).await;
                 contain::<R, T>(&request, outcome)
             }))
         }
@@ -76,13 +77,14 @@ where
     }
 }
 
-/// A future whose panic becomes an error.
-struct CatchPanic<'a, F>(Pin<&'a mut F>);
+/// A future whose panic becomes an error, and whose time is charged to the request.
+struct CatchPanic<'a, F>(Pin<&'a mut F>, &'a InboundRequest);
 
 impl<F: Future> Future for CatchPanic<'_, F> {
     type Output = Result<F::Output, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let _work = self.1.work();
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(polled) => polled.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),

@@ -58,6 +58,14 @@ impl Default for ConsumerGroup {
 
 /// Properties that groups of both protocols have.
 impl ConsumerGroup {
+    pub(in crate::group) fn members_len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(in crate::group) fn has_member(&self, member_id: &str) -> bool {
+        self.members.contains_key(member_id)
+    }
+
     pub(in crate::group) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

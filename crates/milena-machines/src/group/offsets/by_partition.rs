@@ -27,6 +27,10 @@ impl<T> ByPartition<T> {
         self.groups.contains_key(group_id)
     }
 
+    pub(super) fn groups_len(&self) -> usize {
+        self.groups.len()
+    }
+
     pub(super) fn group_ids(&self) -> impl Iterator<Item = &ByteString> {
         self.groups.keys()
     }

@@ -40,6 +40,11 @@ impl Offsets {
         self.committed.has_group(group_id) || self.open.has_group(group_id)
     }
 
+    /// The number of groups with committed offsets, or with offsets of open transactions, if they are more.
+    pub(super) fn groups_len(&self) -> usize {
+        self.committed.groups_len().max(self.open.groups_len())
+    }
+
     /// The groups that have offsets, each once, sorted.
     pub(super) fn group_ids(&self) -> BTreeSet<&bytestring::ByteString> {
         self.committed.group_ids().chain(self.open.group_ids()).collect()

@@ -1,6 +1,6 @@
 //! Quotas of users and client ids: precedence, sharing, throttle times, memory.
 
-use milena_machines::quota::{ClientName, ClientQuotas, ConnectionRates, QuotaKey, QuotaTable, Window};
+use milena_machines::quota::{ClientName, ClientQuotas, ConnectionRates, QuotaKey, QuotaTable, Refusable, Window};
 
 use super::entity;
 
@@ -304,4 +304,26 @@ fn an_address_with_too_many_connections_is_held_for_one_sample_at_most() {
     }
     assert_eq!(rates.len(), 2);
     assert!(rates.record(300, 11_000).is_err());
+}
+
+#[test]
+fn a_response_above_the_quota_is_refused_unless_it_is_the_first() {
+    let mut scene = Scene::new(QuotaKey::ConsumerByteRate, Window::default());
+    let client = ClientName {
+        user: "a",
+        client_id: "b",
+    };
+    assert_eq!(
+        scene.quotas.record_refusable(client, 1e9, scene.now_ms),
+        Refusable::Accepted { throttle_ms: 0 }
+    );
+    scene.set(&[(USER, None)], 100.0);
+    let fetch = |scene: &mut Scene, value| scene.quotas.record_refusable(client, value, scene.now_ms);
+    // One batch is larger than the quota of the whole window: it comes through, and the client pays for it.
+    assert_eq!(fetch(&mut scene, 3000.0), Refusable::Accepted { throttle_ms: 20_000 });
+    assert_eq!(fetch(&mut scene, 10.0), Refusable::Refused { throttle_ms: 20_100 });
+    scene.now_ms += 20_000;
+    assert_eq!(fetch(&mut scene, 900.0), Refusable::Accepted { throttle_ms: 0 });
+    assert_eq!(fetch(&mut scene, 200.0), Refusable::Refused { throttle_ms: 1_000 });
+    assert_eq!(fetch(&mut scene, 100.0), Refusable::Accepted { throttle_ms: 0 });
 }

@@ -156,7 +156,7 @@ fn the_number_of_entities_is_bounded() {
     let (results, changes) = table.alter(alterations, 2, &|_| true);
     let refused = results[&raw(&[("user", Some("c"))])].as_ref().unwrap_err();
     assert_eq!(refused.code, ErrorCode::PolicyViolation);
-    assert!(refused.text.contains("milena.quota.max.entities"), "{refused}");
+    assert!(refused.text.contains("milena.max.quota.entities"), "{refused}");
     assert_eq!(changes.len(), 1);
 }
 

@@ -1,0 +1,231 @@
+//! The authorizer of the broker, over the wire.
+
+use std::collections::BTreeSet;
+
+use milena_wire::messages::*;
+
+use crate::{
+    acl_table::{self, Bed, Identity},
+    client::{Client, batch},
+    running::{Running, start},
+};
+
+/// The host of the administrator; the client of the tests has the usual one.
+const ADMIN_HOST: &str = "127.0.0.2";
+const CLIENT_HOST: &str = "127.0.0.1";
+
+fn acl(resource_type: i8, name: &str, host: &str, operation: i8) -> create_acls_request::AclCreation {
+    create_acls_request::AclCreation {
+        resource_type,
+        resource_name: name.into(),
+        resource_pattern_type: 3,
+        principal: "User:ANONYMOUS".into(),
+        host: host.into(),
+        operation,
+        permission_type: 3,
+        ..Default::default()
+    }
+}
+
+fn create_acls(client: &mut Client, creations: Vec<create_acls_request::AclCreation>) -> Vec<i16> {
+    let request = CreateAclsRequest {
+        creations,
+        ..Default::default()
+    };
+    let created = client.call(&request, 3);
+    created.results.iter().map(|result| result.error_code).collect()
+}
+
+/// Without ACLs everyone may do everything, so that the first client makes itself the administrator.
+fn start_with_admin(dir: &std::path::Path, settings: &[(&str, &str)]) -> (Running, Client) {
+    let own = [
+        (
+            "authorizer.class.name",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ),
+        ("allow.everyone.if.no.acl.found", "true"),
+    ];
+    let running = start(dir, &[&own, settings].concat());
+    let mut admin = Client::connect_from(ADMIN_HOST, &running.address);
+    let everything = [(2, "*"), (3, "*"), (4, "kafka-cluster"), (5, "*")];
+    let everything = everything.map(|(resource_type, name)| acl(resource_type, name, ADMIN_HOST, 2));
+    assert_eq!(create_acls(&mut admin, everything.to_vec()), [0; 4]);
+    (running, admin)
+}
+
+#[test]
+fn every_api_responds_as_the_table_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (running, admin) = start_with_admin(dir.path(), &[]);
+    let address = running.address.clone();
+    let identity = Identity {
+        principal: "User:ANONYMOUS",
+        host: CLIENT_HOST,
+    };
+    let mut bed = Bed::new(admin, move || Client::connect(&address), identity);
+    acl_table::check_all(&mut bed);
+    running.shutdown();
+}
+
+/// An API that is not listed here needs a cell without rights in the table.
+#[test]
+fn every_api_that_needs_a_right_has_a_denied_cell() {
+    let open = [
+        "ApiVersions",
+        "GetTelemetrySubscriptions",
+        "PushTelemetry",
+        "SaslAuthenticate",
+        "SaslHandshake",
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(dir.path(), &[]);
+    let served = Client::connect(&running.address).call(&ApiVersionsRequest::default(), 0);
+    let known: BTreeSet<&str> = acl_table::apis_with_a_denied_cell().into_iter().chain(open).collect();
+    for api in served.api_keys {
+        let key = milena_wire::api::ApiKey::from_id(api.api_key).unwrap().to_string();
+        assert!(known.contains(&*key), "{key}");
+    }
+    running.shutdown();
+}
+
+#[test]
+fn acls_survive_a_restart_and_deletions_do_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (running, mut admin) = start_with_admin(dir.path(), &[]);
+    let mut kept = acl(2, "orders", CLIENT_HOST, 4);
+    kept.resource_pattern_type = 4;
+    let gone = acl(2, "bills", CLIENT_HOST, 4);
+    assert_eq!(create_acls(&mut admin, vec![kept.clone(), gone, kept]), [0; 3]);
+    let filter = delete_acls_request::DeleteAclsFilter {
+        resource_type_filter: 2,
+        resource_name_filter: Some("bills".into()),
+        pattern_type_filter: 1,
+        principal_filter: None,
+        host_filter: Some(CLIENT_HOST.into()),
+        operation: 1,
+        permission_type: 1,
+        ..Default::default()
+    };
+    let request = DeleteAclsRequest {
+        filters: vec![filter.clone(), filter],
+        ..Default::default()
+    };
+    let deleted = admin.call(&request, 3);
+    let counts = deleted.filter_results.iter().map(|result| result.matching_acls.len());
+    assert_eq!(
+        counts.collect::<Vec<_>>(),
+        [1, 1],
+        "each filter reports what it selects"
+    );
+    running.shutdown();
+
+    let running = start(dir.path(), &[("milena.authorizer", "acl")]);
+    let mut admin = Client::connect_from(ADMIN_HOST, &running.address);
+    admin.create_topic("orders-1", 1, &[]);
+    admin.create_topic("bills", 1, &[]);
+    let mut client = Client::connect(&running.address);
+    assert_eq!(client.produce("orders-1", 0, batch(&["one"])).error_code, 0);
+    assert_eq!(client.produce("bills", 0, batch(&["one"])).error_code, 29);
+    running.shutdown();
+}
+
+#[test]
+fn a_change_is_in_force_for_connections_that_are_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let (running, mut admin) = start_with_admin(dir.path(), &[]);
+    admin.create_topic("orders", 1, &[]);
+    let mut client = Client::connect(&running.address);
+    for round in 0..3 {
+        assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 29, "{round}");
+        assert_eq!(create_acls(&mut admin, vec![acl(2, "orders", CLIENT_HOST, 4)]), [0]);
+        assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 0, "{round}");
+        let request = DeleteAclsRequest {
+            filters: vec![delete_acls_request::DeleteAclsFilter {
+                resource_type_filter: 1,
+                resource_name_filter: None,
+                pattern_type_filter: 1,
+                principal_filter: None,
+                host_filter: Some(CLIENT_HOST.into()),
+                operation: 1,
+                permission_type: 1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        admin.call(&request, 3);
+    }
+    running.shutdown();
+}
+
+#[test]
+fn a_code_that_does_not_exist_ends_the_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let (running, _admin) = start_with_admin(dir.path(), &[]);
+    let unknown = |change: fn(&mut create_acls_request::AclCreation)| {
+        let mut creation = acl(2, "orders", CLIENT_HOST, 4);
+        change(&mut creation);
+        let request = CreateAclsRequest {
+            creations: vec![creation],
+            ..Default::default()
+        };
+        let mut admin = Client::connect_from(ADMIN_HOST, &running.address);
+        let response = admin.try_call(&request, 3);
+        response.map(|created| created.results[0].error_code)
+    };
+    assert_eq!(unknown(|acl| acl.operation = 0), None);
+    assert_eq!(unknown(|acl| acl.operation = 99), None);
+    assert_eq!(unknown(|acl| acl.resource_type = 0), None);
+    assert_eq!(unknown(|acl| acl.resource_pattern_type = 0), None);
+    assert_eq!(unknown(|acl| acl.permission_type = 0), None);
+    const INVALID_REQUEST: Option<i16> = Some(42);
+    assert_eq!(unknown(|acl| acl.operation = 1), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.resource_type = 1), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.resource_pattern_type = 1), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.resource_pattern_type = 2), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.permission_type = 1), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.resource_name = "".into()), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.resource_type = 4), INVALID_REQUEST);
+    assert_eq!(unknown(|acl| acl.principal = "alice".into()), INVALID_REQUEST);
+    assert_eq!(unknown(|_| ()), Some(0));
+    running.shutdown();
+}
+
+/// A member sees only topics in its assignment that it may describe.
+#[test]
+fn a_regular_expression_matches_topics_that_the_member_may_see() {
+    let dir = tempfile::tempdir().unwrap();
+    let (running, mut admin) = start_with_admin(dir.path(), &[]);
+    let seen = admin.create_topic("orders-1", 1, &[]);
+    admin.create_topic("orders-2", 1, &[]);
+    let rights = vec![acl(3, "readers", CLIENT_HOST, 3), acl(2, "orders-1", CLIENT_HOST, 3)];
+    assert_eq!(create_acls(&mut admin, rights), [0, 0]);
+    let mut client = Client::connect(&running.address);
+    let request = ConsumerGroupHeartbeatRequest {
+        group_id: "readers".into(),
+        member_id: "AAAAAAAAAAAAAAAAAAAAAA".into(),
+        rebalance_timeout_ms: 10_000,
+        subscribed_topic_names: Some(vec![]),
+        subscribed_topic_regex: Some("orders-.*".into()),
+        topic_partitions: Some(vec![]),
+        ..Default::default()
+    };
+    let response = client.call(&request, 1);
+    let assigned = response.assignment.unwrap().topic_partitions;
+    let assigned: Vec<_> = assigned.iter().map(|topic| topic.topic_id).collect();
+    assert_eq!(assigned, [seen]);
+    running.shutdown();
+}
+
+#[test]
+fn settings_of_the_authorizer_are_checked() {
+    let problem = |settings: &[(&str, &str)]| crate::broker(settings).unwrap_err().to_string();
+    let text = problem(&[("super.users", "alice;User:bob")]);
+    assert!(text.contains("`alice` has no type"), "{text}");
+    assert!(crate::broker(&[("authorizer.class.name", "com.example.Mine")]).is_err());
+    let config = crate::broker(&[("super.users", "User:bob")]).unwrap();
+    assert_eq!(config.authorizer, None);
+    let config = crate::broker(&[("super.users", "User:bob;"), ("milena.authorizer", "acl")]).unwrap();
+    let authorizer = config.authorizer.unwrap();
+    assert_eq!(authorizer.super_users.iter().collect::<Vec<_>>(), ["User:bob"]);
+    assert!(!authorizer.allow_if_no_acl);
+}
