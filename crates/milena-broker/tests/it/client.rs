@@ -21,6 +21,8 @@ use milena_wire::{
 
 pub struct Client {
     stream: Box<dyn Stream>,
+    /// The socket, of a client without TLS.
+    socket: Option<TcpStream>,
     correlation_id: i32,
 }
 
@@ -35,12 +37,13 @@ impl Client {
     pub fn over(stream: impl Stream + 'static) -> Self {
         Self {
             stream: Box::new(stream),
+            socket: None,
             correlation_id: 0,
         }
     }
 
     pub fn connect(address: &str) -> Self {
-        Self::over(TcpStream::connect(address).unwrap())
+        Self::over_socket(TcpStream::connect(address).unwrap())
     }
 
     /// Connects from an address of this machine, such as 127.0.0.2.
@@ -59,7 +62,7 @@ impl Client {
         });
         let stream = stream.into_std().unwrap();
         stream.set_nonblocking(false).unwrap();
-        Self::over(stream)
+        Self::over_socket(stream)
     }
 
     /// Logs in with SASL/PLAIN.
@@ -78,11 +81,11 @@ impl Client {
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
     }
 
-    fn over(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    fn over_socket(socket: TcpStream) -> Self {
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Self {
-            stream: Box::new(stream),
-            correlation_id: 0,
+            socket: Some(socket.try_clone().unwrap()),
+            ..Self::over(socket)
         }
     }
 
@@ -156,10 +159,11 @@ impl Client {
     /// Checks that nothing was sent by the broker yet.
     #[allow(dead_code, reason = "for the tests of quotas")]
     pub fn expect_silence(&mut self) {
-        self.stream.set_nonblocking(true).unwrap();
-        let error = self.stream.peek(&mut [0]).unwrap_err();
+        let socket = self.socket.as_ref().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let error = socket.peek(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
-        self.stream.set_nonblocking(false).unwrap();
+        socket.set_nonblocking(false).unwrap();
     }
 
     /// Creates a topic and returns its id.
