@@ -14,6 +14,7 @@ use milena_log::disk::{Disk, RealDisk};
 use tokio::{sync::watch, task::JoinHandle as Task};
 
 use crate::{
+    auth::TokenVerifiers,
     config::{BrokerConfig, BrokerOverrides, ConfigError, ConfigMap, Listener, misfits},
     coordinators,
     data_dir::{DataDir, DataDirError},
@@ -139,6 +140,7 @@ impl Broker {
         )?;
         let config = with_run_time_settings(config, &metadata)?;
         let endpoints = Endpoints::open(&config, &addresses)?;
+        let tokens = TokenVerifiers::start(&config).await?;
         data_dir.begin().map_err(|source| DataDirError::Io {
             path: data_dir.path().to_owned(),
             source,
@@ -147,6 +149,7 @@ impl Broker {
         let options = NodeOptions {
             data_dir,
             endpoints,
+            tokens,
             throttle: options.throttle,
             log_levels: options.log_levels,
             telemetry: options.telemetry,

@@ -31,7 +31,7 @@ use milena_wire::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    auth::ScramUsers,
+    auth::{ScramUsers, TokenVerifiers},
     authorizer::BrokerAuthorizer,
     config::{self, BrokerConfig, CompressionType, ConfigError, Fault, Scope, TopicConfig, TopicOverrides},
     coordinators::{DeadlineTimer, Groups, Transactions},
@@ -99,6 +99,7 @@ pub(crate) struct Node {
     pub(crate) limit_log: LimitLog,
     /// The users that may log in by SCRAM.
     pub(crate) scram: ScramUsers,
+    pub(crate) tokens: TokenVerifiers,
 }
 
 /// The ids of topics that a folder can belong to.
@@ -182,6 +183,7 @@ impl From<StorageError> for Refusal {
 pub(crate) struct NodeOptions {
     pub(crate) data_dir: DataDir,
     pub(crate) endpoints: Endpoints,
+    pub(crate) tokens: TokenVerifiers,
     pub(crate) throttle: Option<Arc<dyn Throttle>>,
     pub(crate) log_levels: Option<Arc<dyn LogLevels>>,
     pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
@@ -198,6 +200,7 @@ impl Node {
         let NodeOptions {
             data_dir,
             endpoints,
+            tokens,
             throttle,
             log_levels,
             telemetry,
@@ -270,6 +273,7 @@ impl Node {
             damage_log: DamageLog::default(),
             limit_log: LimitLog::default(),
             scram,
+            tokens,
         };
         node.open_topics(records)?;
         node.drop_old_checkpoints()?;

@@ -27,7 +27,9 @@ pub use alter::{AlterOp, AlterOpKind, BrokerLayer, alter_broker, alter_client_me
 pub use broker::{
     BrokerConfig, BrokerOverrides, CleanerConfig, LimitsConfig, Listener, ListenerLimits, QuotaConfig, RawConfig,
 };
-pub(crate) use broker::{ListenerSecurity, SaslOptions};
+pub(crate) use broker::{
+    JwksOptions, JwksSource, ListenerSecurity, SaslOptions, TokenOptions, TokenRules, UnsecuredRules,
+};
 pub use client_metrics::MetricsSubscription;
 pub(crate) use client_metrics::{INTERVAL_MS_DEFAULT, compile};
 pub use describe::{

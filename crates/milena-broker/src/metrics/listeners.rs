@@ -166,6 +166,7 @@ pub(super) fn listeners(node: &Node, text: &mut Text) {
     );
     handshakes(node, text);
     failures(node, text);
+    key_refreshes(node, text);
     certificates(node, text);
 }
 
@@ -177,6 +178,20 @@ fn handshakes(node: &Node, text: &mut Text) {
         for (kind, counter) in [("full", &metrics.handshakes), ("resumed", &metrics.resumed_handshakes)] {
             let labels: [(&str, &dyn std::fmt::Display); 2] = [("listener", &endpoint.name), ("kind", &kind)];
             text.sample(NAME, &labels, counter.load(Ordering::Relaxed));
+        }
+    }
+}
+
+fn key_refreshes(node: &Node, text: &mut Text) {
+    const NAME: &str = "milena_broker_jwks_refreshes_total";
+    let mut refreshes = node.tokens.refreshes().peekable();
+    if refreshes.peek().is_some() {
+        text.family(NAME, "counter", "Refreshes of the keys that verify tokens, by result.");
+    }
+    for (listener, (succeeded, failed)) in refreshes {
+        for (result, count) in [("success", succeeded), ("failure", failed)] {
+            let labels: [(&str, &dyn std::fmt::Display); 2] = [("listener", &listener), ("result", &result)];
+            text.sample(NAME, &labels, count);
         }
     }
 }

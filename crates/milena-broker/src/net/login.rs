@@ -94,7 +94,7 @@ impl Login {
                     self.authenticator.handle_scram(credential, nonce, self.now_ms())
                 }
                 ServerAction::VerifyToken(token) => {
-                    let result = verification::verify_token(io.node, &io.peer.listener, token).await;
+                    let result = io.node.tokens.verify(&io.peer.listener, &token).await;
                     self.authenticator.handle_token(result, self.now_ms())
                 }
                 ServerAction::Complete { response, session } => {

@@ -1,12 +1,9 @@
 //! The checks of credentials that clients log in with.
 
-use std::sync::Arc;
-
-use milena_machines::sasl::{BearerToken, PlainCredentials, TokenRejection, VerifiedToken};
+use milena_machines::sasl::PlainCredentials;
 use milena_security::Secret;
 
 use super::endpoint::SaslEndpoint;
-use crate::node::Node;
 
 /// Compares a password in constant time. An unknown user costs as much as a known one.
 pub(super) fn verify_plain(sasl: &SaslEndpoint, credentials: &PlainCredentials) -> bool {
@@ -14,9 +11,4 @@ pub(super) fn verify_plain(sasl: &SaslEndpoint, credentials: &PlainCredentials) 
     let known = sasl.plain_users.get(credentials.username());
     let expected = known.cloned().unwrap_or_else(|| given.clone());
     (given == expected) & known.is_some()
-}
-
-/// Verifies a token of OAUTHBEARER.
-pub(super) async fn verify_token(_: &Arc<Node>, _: &str, _: BearerToken) -> Result<VerifiedToken, TokenRejection> {
-    Err(TokenRejection::Internal)
 }

@@ -46,14 +46,17 @@ impl Users {
 
     /// A token is `<user>.<time of its end>`.
     pub(super) fn verify(token: &BearerToken, now: i64) -> Result<VerifiedToken, TokenRejection> {
-        let (name, end) = token.token().split_once('.').ok_or(TokenRejection::Invalid)?;
-        let end: i64 = end.parse().map_err(|_| TokenRejection::Invalid)?;
+        let invalid = || TokenRejection::Invalid {
+            reason: "invalid".to_owned(),
+        };
+        let (name, end) = token.token().split_once('.').ok_or_else(invalid)?;
+        let end: i64 = end.parse().map_err(|_| invalid())?;
         match (number(name), u64::try_from(end - now)) {
             (Some(_), Ok(lifetime_ms)) if lifetime_ms > 0 => Ok(VerifiedToken {
                 principal: name.into(),
                 lifetime_ms,
             }),
-            _ => Err(TokenRejection::Invalid),
+            _ => Err(invalid()),
         }
     }
 }

@@ -214,9 +214,14 @@ const PER_LISTENER: &[&str] = &[
     "connections.max.reauth.ms",
     "max.connection.creation.rate",
     "max.connections",
+    "milena.oauthbearer.unsecured",
 ];
 
-const PER_MECHANISM: &[&str] = &["connections.max.reauth.ms", "sasl.jaas.config"];
+const PER_MECHANISM: &[&str] = &[
+    "connections.max.reauth.ms",
+    "milena.oauthbearer.unsecured",
+    "sasl.jaas.config",
+];
 
 const NOT_PER_LISTENER: &str = "it cannot be set for a single listener; set it for the broker";
 const LOWER_CASE: &str = "the names of the listener and of the mechanism are in lower case here, as in Kafka";

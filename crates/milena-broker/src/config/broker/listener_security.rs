@@ -12,6 +12,7 @@ use milena_security::{
 use super::{
     super::{BrokerConfig, BrokerOverrides, ConfigError},
     Listener, ListenerValues,
+    token_options::{TokenOptions, token_options},
 };
 
 /// The security of one listener, as its settings describe it. No file has been read.
@@ -44,6 +45,8 @@ pub(crate) struct MechanismOptions {
     pub(crate) jaas: Option<JaasEntry>,
     /// The longest session; `None` for no limit.
     pub(crate) reauth_ms_max: Option<i64>,
+    /// Present for OAUTHBEARER.
+    pub(crate) tokens: Option<TokenOptions>,
 }
 
 impl BrokerConfig {
@@ -211,11 +214,19 @@ fn mechanism_options(
             format!("PLAIN is enabled but has no users; set {key}, such as {example}"),
         ));
     }
+    let tokens = match mechanism {
+        Mechanism::OAuthBearer => {
+            let refuse = |problem| security_error(listener, problem);
+            Some(token_options(&values, jaas.as_ref(), &refuse)?)
+        }
+        Mechanism::Plain | Mechanism::Scram(_) => None,
+    };
     let reauth_ms: i64 = values.get("connections.max.reauth.ms")?;
     Ok(MechanismOptions {
         mechanism,
         jaas,
         reauth_ms_max: Some(reauth_ms).filter(|ms| *ms > 0),
+        tokens,
     })
 }
 

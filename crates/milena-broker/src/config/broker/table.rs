@@ -342,6 +342,9 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The largest number of transactional ids.");
     "milena.max.unauthenticated.connections" Int = "1000", at_least(1),
         about("The largest number of connections that have not logged in yet; the oldest is closed for one more.");
+    "milena.oauthbearer.unsecured" Boolean = "false",
+        about("Whether OAUTHBEARER accepts tokens without a signature, as Kafka's default does. Anyone can log in as anyone \
+               with such a token: only for tests.");
     "milena.recovery" String = "strict", allowed(OneOf(Recovery::NAMES)),
         about("Whether a start with damaged files is refused where records are lost (strict), or goes on without them and \
                keeps the damaged files aside (accept-loss).");
@@ -397,6 +400,24 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The SASL mechanisms that clients may use.");
     "sasl.jaas.config" Password, per_broker,
         about("The JAAS configuration of SASL listeners.");
+    "sasl.oauthbearer.clock.skew.seconds" Int = "30",
+        about("The difference between the clocks of the broker and of the issuer of tokens that is allowed.");
+    "sasl.oauthbearer.expected.audience" List = "",
+        about("The audiences of which a token must have one. Without it, a token that has an audience is refused.");
+    "sasl.oauthbearer.expected.issuer" String,
+        about("The issuer that a token must have; without it the issuer is not checked.");
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms" Long = "3600000",
+        about("The interval at which the keys of the issuer are read again.");
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms" Long = "10000",
+        about("The time for all attempts to read the keys of the issuer.");
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms" Long = "100",
+        about("The wait after the first failed attempt to read the keys of the issuer; it doubles with each.");
+    "sasl.oauthbearer.jwks.endpoint.url" String,
+        about("The URL of the keys that verify tokens (JWKS): https, http or file.");
+    "sasl.oauthbearer.scope.claim.name" String = "scope",
+        about("The claim of a token that has its scope.");
+    "sasl.oauthbearer.sub.claim.name" String = "sub",
+        about("The claim of a token that has the name of the principal.");
     "sasl.server.max.receive.size" Int = "524288",
         about("The largest SASL message that is read before a client is authenticated.");
     "share.coordinator.append.linger.ms" Int = "-1", at_least(-1), default_only(NO_SUCH_BUFFER),

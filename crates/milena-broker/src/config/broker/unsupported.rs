@@ -62,7 +62,17 @@ pub(crate) const UNSUPPORTED: &[(&str, &[&str])] = &[
             "delegation.token.",
             "sasl.kerberos.",
             "sasl.mechanism.controller.protocol",
-            "sasl.oauthbearer.",
+        ],
+    ),
+    (
+        "the broker verifies tokens, and requests none for itself",
+        &[
+            "sasl.oauthbearer.assertion.",
+            "sasl.oauthbearer.client.credentials.",
+            "sasl.oauthbearer.header.urlencode",
+            "sasl.oauthbearer.jwt.",
+            "sasl.oauthbearer.scope",
+            "sasl.oauthbearer.token.endpoint.url",
         ],
     ),
     (

@@ -98,13 +98,12 @@ pub struct VerifiedToken {
 /// The reason why a token is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenRejection {
-    Invalid,
+    /// The reason is for the log; the client is told none.
+    Invalid { reason: String },
     /// The token lacks a scope, which the client is told.
-    InsufficientScope {
-        scope: Option<String>,
-    },
-    /// The broker cannot verify tokens at the moment.
-    Internal,
+    InsufficientScope { scope: Option<String> },
+    /// The broker cannot verify tokens.
+    Internal { reason: String },
 }
 
 /// Whether a request on a logged-in connection may be served.

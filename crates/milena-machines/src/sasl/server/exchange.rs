@@ -40,6 +40,7 @@ enum State {
     /// The token was refused with this JSON, which the client acknowledges.
     TokenRefused {
         json: String,
+        reason: String,
     },
     End,
 }
@@ -102,10 +103,8 @@ impl ServerExchange {
                 Ok((username, message)) => done(username.into(), message),
                 Err(problem) => failed(problem),
             },
-            State::TokenRefused { json } if message == ERROR_ACKNOWLEDGEMENT => {
-                failed_with_text(json, "the token was refused")
-            }
-            State::TokenRefused { .. } => failed("the token was refused, and the client did not acknowledge it"),
+            State::TokenRefused { json, reason } if message == ERROR_ACKNOWLEDGEMENT => failed_with_text(json, &reason),
+            State::TokenRefused { reason, .. } => failed(&reason),
             State::Plain { .. } | State::ScramLookup(_) | State::Token { .. } | State::End => {
                 failed("a message arrived that the exchange does not expect")
             }
@@ -217,30 +216,33 @@ impl ServerExchange {
                 ),
                 "the authorization id is not the token's principal",
             ),
-            Err(TokenRejection::Internal) => failed("the broker cannot verify tokens at the moment"),
+            Err(TokenRejection::Internal { reason }) => failed(&format!("the token cannot be verified: {reason}")),
             Err(rejection) => {
-                let json = rejection_json(&rejection);
+                let (json, reason) = refusal(&rejection);
                 let challenge = Bytes::from(json.clone());
-                self.state = State::TokenRefused { json };
+                self.state = State::TokenRefused { json, reason };
                 ExchangeStep::Challenge(challenge)
             }
         }
     }
 }
 
-/// The error of RFC 7628, in Kafka's form.
-fn rejection_json(rejection: &TokenRejection) -> String {
+/// The error of RFC 7628 in Kafka's form, and the reason for the log.
+fn refusal(rejection: &TokenRejection) -> (String, String) {
     match rejection {
-        TokenRejection::InsufficientScope { scope: Some(scope) } => {
+        TokenRejection::InsufficientScope { scope } => {
             // The scope comes from the broker's configuration; quotes would break the JSON.
-            let scope: String = scope
-                .chars()
-                .filter(|c| !matches!(c, '"' | '\\') && !c.is_control())
-                .collect();
-            format!("{{\"status\":\"insufficient_scope\", \"scope\":\"{scope}\"}}")
+            let is_plain = |c: &char| !matches!(c, '"' | '\\') && !c.is_control();
+            let scope: Option<String> = scope.as_ref().map(|scope| scope.chars().filter(is_plain).collect());
+            let told = scope.as_ref().map(|scope| format!(", \"scope\":\"{scope}\""));
+            let json = format!("{{\"status\":\"insufficient_scope\"{}}}", told.unwrap_or_default());
+            let reason = format!("the token lacks a required scope of {}", scope.unwrap_or_default());
+            (json, reason)
         }
-        TokenRejection::InsufficientScope { scope: None } => "{\"status\":\"insufficient_scope\"}".to_owned(),
-        TokenRejection::Invalid | TokenRejection::Internal => "{\"status\":\"invalid_token\"}".to_owned(),
+        TokenRejection::Invalid { reason } | TokenRejection::Internal { reason } => (
+            "{\"status\":\"invalid_token\"}".to_owned(),
+            format!("the token was refused: {reason}"),
+        ),
     }
 }
 

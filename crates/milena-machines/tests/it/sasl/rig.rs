@@ -116,12 +116,16 @@ impl Rig {
                     "narrow" => Err(TokenRejection::InsufficientScope {
                         scope: Some("write".to_owned()),
                     }),
-                    "offline" => Err(TokenRejection::Internal),
+                    "offline" => Err(TokenRejection::Internal {
+                        reason: "no keys".to_owned(),
+                    }),
                     name if is_user(name) => Ok(VerifiedToken {
                         principal: name.into(),
                         lifetime_ms: self.token_ms,
                     }),
-                    _ => Err(TokenRejection::Invalid),
+                    _ => Err(TokenRejection::Invalid {
+                        reason: "expired".to_owned(),
+                    }),
                 };
                 let action = self.server.handle_token(result, now_ms);
                 self.settle(action)
