@@ -10,7 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use milena_client::{admin::Admin, config::ConfigMap};
+use milena_client::{
+    admin::Admin,
+    auth::TokenProvider,
+    config::{ConfigMap, set_token_provider},
+};
 
 use crate::{
     clock::Clock,
@@ -130,6 +134,12 @@ impl App {
         };
         let otherwise = file.otherwise.iter();
         otherwise.fold(app, |app, (pattern, unknown)| app.otherwise(pattern, *unknown))
+    }
+
+    /// Gives tokens for `sasl.mechanism=OAUTHBEARER` from code, to all clients of the application.
+    pub fn token_provider(mut self, provider: impl TokenProvider + 'static) -> Self {
+        set_token_provider(&mut self.settings.common, Arc::new(provider));
+        self
     }
 
     /// Replaces the bootstrap servers.

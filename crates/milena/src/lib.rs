@@ -90,6 +90,7 @@ pub use milena_app::{self as app, App};
 #[doc(inline)]
 pub use milena_client::{
     admin::{self, Admin},
+    auth::{self, AuthenticationError, TokenProvider},
     config::{self, AdminConfig, AutoOffsetReset, ConfigMap, ConsumerConfig, IsolationLevel, ProducerConfig},
     consumer::*,
     exactly_once::{self, ExactlyOnce, Transform},

@@ -56,7 +56,7 @@ use bytestring::ByteString;
 use milena_machines::TopicPartition;
 
 use crate::{
-    config::AdminConfig,
+    config::{AdminConfig, ReloadError},
     io::Io,
     metadata::Metadata,
     net::Connections,
@@ -154,6 +154,14 @@ impl Admin {
     /// refused, unknown host, timed out, and so on. Without this call a client retries forever, and logs the failures.
     pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.inner.metadata, within).await
+    }
+
+    /// Reads the certificates of `ssl.*` again, for the connections from now on. Clients look at the files every ten seconds
+    /// by themselves.
+    ///
+    /// Returns whether anything changed. The present certificates stay if a file cannot be used.
+    pub fn reload_certificates(&self) -> Result<bool, ReloadError> {
+        self.inner.config.security.reload()
     }
 
     /// The brokers and bootstrap servers whose last connection attempt failed, each with its failure.

@@ -2,16 +2,6 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use bytes::Bytes;
-use bytestring::ByteString;
-use milena_wire::messages::{
-    AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
-    alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
-    describe_user_scram_credentials_request::UserName,
-    describe_user_scram_credentials_response::CredentialInfo,
-};
-use sha2::{Sha256, Sha512};
-
 use super::{
     Admin, AdminError, Results,
     call::{AdminCall, CallContext},
@@ -19,6 +9,15 @@ use super::{
     error::{BrokerError, Failure, check},
     own,
     route::Route,
+};
+use bytes::Bytes;
+use bytestring::ByteString;
+use milena_machines::sasl::{self, SaltedPassword};
+use milena_wire::messages::{
+    AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
+    alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
+    describe_user_scram_credentials_request::UserName,
+    describe_user_scram_credentials_response::CredentialInfo,
 };
 
 /// The default of Kafka's own tools.
@@ -213,17 +212,9 @@ fn salt() -> std::io::Result<[u8; SALT_BYTES]> {
 
 /// `SaltedPassword` of RFC 5802.
 fn salted(mechanism: ScramMechanism, password: &[u8], salt: &[u8], iterations: u32) -> Option<Bytes> {
-    match mechanism {
-        ScramMechanism::Sha256 => {
-            let hash: [u8; 32] = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, salt, iterations);
-            Some(Bytes::copy_from_slice(&hash))
-        }
-        ScramMechanism::Sha512 => {
-            let hash: [u8; 64] = pbkdf2::pbkdf2_hmac_array::<Sha512, 64>(password, salt, iterations);
-            Some(Bytes::copy_from_slice(&hash))
-        }
-        ScramMechanism::Other(_) => None,
-    }
+    let mechanism = sasl::ScramMechanism::from_code(mechanism.code())?;
+    let salted = SaltedPassword::derive(mechanism, password, salt, iterations);
+    Some(Bytes::copy_from_slice(salted.as_bytes()))
 }
 
 fn credentials(

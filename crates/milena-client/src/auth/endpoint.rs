@@ -209,3 +209,6 @@ fn refusal(json: &Value) -> String {
 fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{error::SeekError, shared::ConsumerShared};
 use crate::{
-    config::ConsumerConfig,
+    config::{ConsumerConfig, ReloadError},
     io,
     metrics::{Metrics, PartitionSnapshot},
     reachability::{self, BootstrapError, UnreachableBroker},
@@ -64,6 +64,14 @@ impl RebalanceConsumer {
     /// reasons.
     pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.shared.metadata, within).await
+    }
+
+    /// Reads the certificates of `ssl.*` again, for the connections from now on. Clients look at the files every ten seconds
+    /// by themselves.
+    ///
+    /// Returns whether anything changed. The present certificates stay if a file cannot be used.
+    pub fn reload_certificates(&self) -> Result<bool, ReloadError> {
+        self.shared.config.security.reload()
     }
 
     /// The brokers and bootstrap servers whose last connection attempt failed.

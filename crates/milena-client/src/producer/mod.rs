@@ -42,7 +42,7 @@ pub use send::TrySendError;
 pub use transaction::Transaction;
 
 use crate::{
-    config::ProducerConfig,
+    config::{ProducerConfig, ReloadError},
     reachability::{self, BootstrapError, UnavailableTopic, UnreachableBroker},
 };
 use shared::ProducerShared;
@@ -88,6 +88,14 @@ impl Producer {
     /// reasons.
     pub async fn connect(&self, within: Duration) -> Result<(), BootstrapError> {
         reachability::connect(&self.shared().metadata, within).await
+    }
+
+    /// Reads the certificates of `ssl.*` again, for the connections from now on. Clients look at the files every ten seconds
+    /// by themselves.
+    ///
+    /// Returns whether anything changed. The present certificates stay if a file cannot be used.
+    pub fn reload_certificates(&self) -> Result<bool, ReloadError> {
+        self.shared().config.security.reload()
     }
 
     /// The brokers and bootstrap servers whose last connection attempt failed.

@@ -28,5 +28,6 @@ mod rebalancing;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
 mod running;
+mod security_config;
 mod spans;
 mod topics;

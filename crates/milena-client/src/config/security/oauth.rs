@@ -148,7 +148,7 @@ fn read_endpoint(resolver: &mut Resolver, entry: Option<&JaasEntry>, url: &str) 
     let extensions = read_extensions(resolver, entry)?;
     let grant = read_grant(resolver, entry, retriever == BEARER_RETRIEVER)?;
     let tls = match url.scheme() {
-        Scheme::Https => Some(read_https(resolver)?),
+        Scheme::Https => Some(read_https(resolver, entry)?),
         Scheme::Http => None,
     };
     let timeout = |key: &str| millis(resolver.read_optional::<i32>(key).map_or(TIMEOUT_DEFAULT_MS, i64::from));

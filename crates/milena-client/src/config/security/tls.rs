@@ -5,6 +5,7 @@ use std::sync::Arc;
 use milena_config::{Resolver, Setting};
 use milena_security::{
     Secret,
+    jaas::JaasEntry,
     tls::{ClientTls, Source, TlsError, TlsOptions},
 };
 
@@ -60,11 +61,23 @@ pub(super) fn read(resolver: &mut Resolver) -> Option<TlsConfig> {
     load(resolver, "security.protocol", options)
 }
 
-/// TLS for the token endpoint: librdkafka's `https.ca.*`, or the certificates of the operating system.
-pub(super) fn read_https(resolver: &mut Resolver) -> Option<Arc<ClientTls>> {
+/// TLS for the token endpoint: librdkafka's `https.ca.*`, the options `ssl.*` of `sasl.jaas.config`, or the certificates of
+/// the operating system.
+pub(super) fn read_https(resolver: &mut Resolver, entry: Option<&JaasEntry>) -> Option<Arc<ClientTls>> {
+    let of_entry = |name: &str| entry?.option(name).filter(|value| !value.is_empty()).cloned();
+    let file_of_entry = |name: &str| of_entry(name).map(|path| Source::file(path.expose()));
+    let text_of_entry = |name: &str| of_entry(name).map(Source::Text);
+    let truststore = file(resolver, "https.ca.location").filter(|source| *source != Source::file(PROBE));
     let options = TlsOptions {
-        truststore: file(resolver, "https.ca.location").filter(|source| *source != Source::file(PROBE)),
-        truststore_certificates: text(resolver, "https.ca.pem"),
+        truststore: truststore.or_else(|| file_of_entry("ssl.truststore.location")),
+        truststore_certificates: text(resolver, "https.ca.pem")
+            .or_else(|| text_of_entry("ssl.truststore.certificates")),
+        truststore_password: of_entry("ssl.truststore.password"),
+        keystore: file_of_entry("ssl.keystore.location"),
+        keystore_password: of_entry("ssl.keystore.password"),
+        key_password: of_entry("ssl.key.password"),
+        key: text_of_entry("ssl.keystore.key"),
+        certificate_chain: text_of_entry("ssl.keystore.certificate.chain"),
         ..TlsOptions::default()
     };
     let tls = load(resolver, "sasl.oauthbearer.token.endpoint.url", options);
@@ -88,15 +101,19 @@ fn load(resolver: &mut Resolver, key: &str, options: TlsOptions) -> Option<TlsCo
 
 /// The key whose file or value an error is about.
 fn blamed(resolver: &Resolver, error: &TlsError) -> Option<&'static str> {
-    let origin = match error {
-        TlsError::Material { origin, .. } => origin.clone(),
-        _ => return None,
+    let TlsError::Material { role, origin, .. } = error else {
+        return None;
     };
     let keys = CREDENTIALS.iter().chain(&["ssl.crl.location", "https.ca.location"]);
-    let mut files = keys
-        .clone()
-        .filter(|key| resolver.text(key).as_deref() == Some(origin.as_str()));
-    files.next().copied()
+    let mut files = keys.filter(|key| resolver.text(key).as_deref() == Some(origin.as_str()));
+    let texts: &[&str] = match *role {
+        "certificate chain" => &["ssl.keystore.certificate.chain"],
+        "private key" => &["ssl.keystore.key"],
+        "trust store" => &["ssl.truststore.certificates", "https.ca.pem"],
+        _ => &[],
+    };
+    let mut texts = texts.iter().filter(|key| resolver.given(key).is_some());
+    files.next().or_else(|| texts.next()).copied()
 }
 
 /// A key and its certificates belong together.
