@@ -116,8 +116,6 @@ fn commit_result(result: &Result<(), CommitError>) -> CommitResult {
     let failed = match result {
         Ok(()) => return CommitResult::Ok,
         Err(CommitError::Partitions(failed)) => failed,
-        // The next log-in may work: a password or certificate is replaced while the application runs.
-        Err(CommitError::Authentication(_)) => return CommitResult::Failed,
         Err(CommitError::Closed | CommitError::NoGroup | CommitError::NegativeOffset { .. }) => {
             return CommitResult::Lost;
         }

@@ -24,5 +24,6 @@ mod programs;
 mod readme;
 mod run;
 mod run_docs;
+mod secrets;
 mod services;
 mod skew;

@@ -72,8 +72,9 @@ fn our_broker_responds_as_the_table_says() {
 /// A broker with ACLs, and these settings.
 fn start(dir: &Path, settings: &[&str]) -> Process {
     let class = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
-    let arguments = [class].iter().chain(settings).flat_map(|setting| ["-X", *setting]);
-    Process::start(dir, &arguments.collect::<Vec<_>>())
+    let settings = std::iter::once(class).chain(settings.iter().copied());
+    let arguments: Vec<&str> = settings.flat_map(|setting| ["-X", setting]).collect();
+    Process::start(dir, &arguments)
 }
 
 /// Kafka's tool prints the same about both brokers.
