@@ -4,6 +4,7 @@
 mod acl;
 mod admin_arguments;
 mod broker;
+mod cert;
 mod cluster;
 mod completion;
 mod config;
@@ -101,6 +102,9 @@ enum Command {
     /// List and alter quotas of users, client ids and addresses
     #[command(subcommand, alias = "quotas")]
     Quota(quota::Command),
+    /// Write certificates for development, and print the settings for them
+    #[command(after_help = cert::HELP)]
+    Cert(cert::Arguments),
     /// Measure throughput and latency of a cluster
     #[command(subcommand)]
     Perf(perf::Command),
@@ -142,6 +146,7 @@ impl Command {
             Self::Acl(command) => acl::run(command),
             Self::User(command) => user::run(command),
             Self::Quota(command) => quota::run(command),
+            Self::Cert(arguments) => cert::run(arguments),
             Self::Perf(command) => perf::run(command),
             Self::Doctor(arguments) => doctor::run(arguments),
             Self::Protocol(command) => protocol::run(command),

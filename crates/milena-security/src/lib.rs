@@ -5,6 +5,7 @@
 //! - [`jaas`] parses `sasl.jaas.config`.
 //! - [`reference`] replaces `${file:…}`, `${dir:…}` and `${env:…}` in configs.
 //! - [`jwt`] verifies and signs JSON web tokens.
+//! - `dev_certs` makes certificates for development (feature `dev-certs`).
 //! - [`Secret`] keeps a text out of logs and clears it from memory.
 //!
 //! This crate reads files and the environment, and the clock only to compare it with certificates and changes of files.
@@ -16,6 +17,8 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+#[cfg(feature = "dev-certs")]
+pub mod dev_certs;
 pub mod jaas;
 pub mod jwt;
 pub mod principal;

@@ -32,7 +32,7 @@ fn the_help_fits_a_terminal() {
     let top = help(&[]);
     assert!(top.lines().count() <= 24, "{top}");
     assert!(top.lines().all(|line| line.chars().count() <= 80), "{top}");
-    for command in ["up", "broker", "consume", "produce", "completion", "man"] {
+    for command in ["up", "broker", "consume", "produce", "cert", "completion", "man"] {
         let text = help(&[command]);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }

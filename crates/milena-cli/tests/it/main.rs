@@ -6,6 +6,7 @@
 mod admin;
 mod application;
 mod broker;
+mod cert;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
