@@ -176,7 +176,7 @@ fn milena_logs_in_everywhere() {
         let mechanism = (listener == Listener::SaslSsl).then_some(Mechanism::Scram256);
         let login = Login::new(listener, mechanism, ADMIN);
         let listed = run(&mut milena(&login, "acl list"), "");
-        assert_eq!(listed.lines().count(), 13, "{listed}");
+        assert_eq!(listed.lines().count(), 11, "{listed}");
     }
     assert!(broker.broker.terminate().success());
 }
