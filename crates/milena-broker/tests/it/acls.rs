@@ -5,22 +5,38 @@ use std::collections::BTreeSet;
 use milena_wire::messages::*;
 
 use crate::{
-    acl_table::{self, Bed, Identity},
+    acl_table::{self, Bed},
     client::{Client, batch},
-    running::{Running, start},
+    metrics::scrape,
+    running::{Running, start, try_start_with},
 };
 
-/// The host of the administrator; the client of the tests has the usual one.
-const ADMIN_HOST: &str = "127.0.0.2";
-const CLIENT_HOST: &str = "127.0.0.1";
+/// The administrator is the client of the plain listener, the client of the tests logs in as alice.
+const SETTINGS: [(&str, &str); 5] = [
+    (
+        "authorizer.class.name",
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    ),
+    ("super.users", "User:ANONYMOUS"),
+    ("listeners", "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"),
+    ("sasl.enabled.mechanisms", "PLAIN"),
+    (
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+        "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"alice-secret\";",
+    ),
+];
 
-fn acl(resource_type: i8, name: &str, host: &str, operation: i8) -> create_acls_request::AclCreation {
+fn alice(running: &Running) -> Client {
+    Client::log_in(&running.listener("SASL_PLAINTEXT").to_string(), "alice", "alice-secret")
+}
+
+fn acl(resource_type: i8, name: &str, operation: i8) -> create_acls_request::AclCreation {
     create_acls_request::AclCreation {
         resource_type,
         resource_name: name.into(),
         resource_pattern_type: 3,
-        principal: "User:ANONYMOUS".into(),
-        host: host.into(),
+        principal: "User:alice".into(),
+        host: "*".into(),
         operation,
         permission_type: 3,
         ..Default::default()
@@ -36,33 +52,13 @@ fn create_acls(client: &mut Client, creations: Vec<create_acls_request::AclCreat
     created.results.iter().map(|result| result.error_code).collect()
 }
 
-/// Without ACLs everyone may do everything, so that the first client makes itself the administrator.
-fn start_with_admin(dir: &std::path::Path, settings: &[(&str, &str)]) -> (Running, Client) {
-    let own = [
-        (
-            "authorizer.class.name",
-            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        ),
-        ("allow.everyone.if.no.acl.found", "true"),
-    ];
-    let running = start(dir, &[&own, settings].concat());
-    let mut admin = Client::connect_from(ADMIN_HOST, &running.address);
-    let everything = [(2, "*"), (3, "*"), (4, "kafka-cluster"), (5, "*")];
-    let everything = everything.map(|(resource_type, name)| acl(resource_type, name, ADMIN_HOST, 2));
-    assert_eq!(create_acls(&mut admin, everything.to_vec()), [0; 4]);
-    (running, admin)
-}
-
 #[test]
 fn every_api_responds_as_the_table_says() {
     let dir = tempfile::tempdir().unwrap();
-    let (running, admin) = start_with_admin(dir.path(), &[]);
-    let address = running.address.clone();
-    let identity = Identity {
-        principal: "User:ANONYMOUS",
-        host: CLIENT_HOST,
-    };
-    let mut bed = Bed::new(admin, move || Client::connect(&address), identity);
+    let running = start(dir.path(), &SETTINGS);
+    let address = running.listener("SASL_PLAINTEXT").to_string();
+    let connect = move || Client::log_in(&address, "alice", "alice-secret");
+    let mut bed = Bed::new(running.client(), connect);
     acl_table::check_all(&mut bed);
     running.shutdown();
 }
@@ -79,7 +75,7 @@ fn every_api_that_needs_a_right_has_a_denied_cell() {
     ];
     let dir = tempfile::tempdir().unwrap();
     let running = start(dir.path(), &[]);
-    let served = Client::connect(&running.address).call(&ApiVersionsRequest::default(), 0);
+    let served = running.client().call(&ApiVersionsRequest::default(), 0);
     let known: BTreeSet<&str> = acl_table::apis_with_a_denied_cell().into_iter().chain(open).collect();
     for api in served.api_keys {
         let key = milena_wire::api::ApiKey::from_id(api.api_key).unwrap().to_string();
@@ -91,17 +87,18 @@ fn every_api_that_needs_a_right_has_a_denied_cell() {
 #[test]
 fn acls_survive_a_restart_and_deletions_do_too() {
     let dir = tempfile::tempdir().unwrap();
-    let (running, mut admin) = start_with_admin(dir.path(), &[]);
-    let mut kept = acl(2, "orders", CLIENT_HOST, 4);
+    let running = start(dir.path(), &SETTINGS);
+    let mut admin = running.client();
+    let mut kept = acl(2, "orders", 4);
     kept.resource_pattern_type = 4;
-    let gone = acl(2, "bills", CLIENT_HOST, 4);
+    let gone = acl(2, "bills", 4);
     assert_eq!(create_acls(&mut admin, vec![kept.clone(), gone, kept]), [0; 3]);
     let filter = delete_acls_request::DeleteAclsFilter {
         resource_type_filter: 2,
         resource_name_filter: Some("bills".into()),
         pattern_type_filter: 1,
         principal_filter: None,
-        host_filter: Some(CLIENT_HOST.into()),
+        host_filter: None,
         operation: 1,
         permission_type: 1,
         ..Default::default()
@@ -119,11 +116,11 @@ fn acls_survive_a_restart_and_deletions_do_too() {
     );
     running.shutdown();
 
-    let running = start(dir.path(), &[("milena.authorizer", "acl")]);
-    let mut admin = Client::connect_from(ADMIN_HOST, &running.address);
+    let running = start(dir.path(), &SETTINGS);
+    let mut admin = running.client();
     admin.create_topic("orders-1", 1, &[]);
     admin.create_topic("bills", 1, &[]);
-    let mut client = Client::connect(&running.address);
+    let mut client = alice(&running);
     assert_eq!(client.produce("orders-1", 0, batch(&["one"])).error_code, 0);
     assert_eq!(client.produce("bills", 0, batch(&["one"])).error_code, 29);
     running.shutdown();
@@ -132,12 +129,13 @@ fn acls_survive_a_restart_and_deletions_do_too() {
 #[test]
 fn a_change_is_in_force_for_connections_that_are_open() {
     let dir = tempfile::tempdir().unwrap();
-    let (running, mut admin) = start_with_admin(dir.path(), &[]);
+    let running = start(dir.path(), &SETTINGS);
+    let mut admin = running.client();
     admin.create_topic("orders", 1, &[]);
-    let mut client = Client::connect(&running.address);
+    let mut client = alice(&running);
     for round in 0..3 {
         assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 29, "{round}");
-        assert_eq!(create_acls(&mut admin, vec![acl(2, "orders", CLIENT_HOST, 4)]), [0]);
+        assert_eq!(create_acls(&mut admin, vec![acl(2, "orders", 4)]), [0]);
         assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 0, "{round}");
         let request = DeleteAclsRequest {
             filters: vec![delete_acls_request::DeleteAclsFilter {
@@ -145,7 +143,7 @@ fn a_change_is_in_force_for_connections_that_are_open() {
                 resource_name_filter: None,
                 pattern_type_filter: 1,
                 principal_filter: None,
-                host_filter: Some(CLIENT_HOST.into()),
+                host_filter: None,
                 operation: 1,
                 permission_type: 1,
                 ..Default::default()
@@ -160,15 +158,15 @@ fn a_change_is_in_force_for_connections_that_are_open() {
 #[test]
 fn a_code_that_does_not_exist_ends_the_connection() {
     let dir = tempfile::tempdir().unwrap();
-    let (running, _admin) = start_with_admin(dir.path(), &[]);
+    let running = start(dir.path(), &SETTINGS);
     let unknown = |change: fn(&mut create_acls_request::AclCreation)| {
-        let mut creation = acl(2, "orders", CLIENT_HOST, 4);
+        let mut creation = acl(2, "orders", 4);
         change(&mut creation);
         let request = CreateAclsRequest {
             creations: vec![creation],
             ..Default::default()
         };
-        let mut admin = Client::connect_from(ADMIN_HOST, &running.address);
+        let mut admin = running.client();
         let response = admin.try_call(&request, 3);
         response.map(|created| created.results[0].error_code)
     };
@@ -194,12 +192,13 @@ fn a_code_that_does_not_exist_ends_the_connection() {
 #[test]
 fn a_regular_expression_matches_topics_that_the_member_may_see() {
     let dir = tempfile::tempdir().unwrap();
-    let (running, mut admin) = start_with_admin(dir.path(), &[]);
+    let running = start(dir.path(), &SETTINGS);
+    let mut admin = running.client();
     let seen = admin.create_topic("orders-1", 1, &[]);
     admin.create_topic("orders-2", 1, &[]);
-    let rights = vec![acl(3, "readers", CLIENT_HOST, 3), acl(2, "orders-1", CLIENT_HOST, 3)];
+    let rights = vec![acl(3, "readers", 3), acl(2, "orders-1", 3)];
     assert_eq!(create_acls(&mut admin, rights), [0, 0]);
-    let mut client = Client::connect(&running.address);
+    let mut client = alice(&running);
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "readers".into(),
         member_id: "AAAAAAAAAAAAAAAAAAAAAA".into(),
@@ -228,4 +227,37 @@ fn settings_of_the_authorizer_are_checked() {
     let authorizer = config.authorizer.unwrap();
     assert_eq!(authorizer.super_users.iter().collect::<Vec<_>>(), ["User:bob"]);
     assert!(!authorizer.allow_if_no_acl);
+}
+
+/// The number of ACLs, and decisions by operation, type of resource and result.
+#[test]
+fn decisions_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = milena_broker::Options {
+        metrics: Some("127.0.0.1:0".to_owned()),
+        ..Default::default()
+    };
+    let running = try_start_with(options, dir.path(), &SETTINGS).unwrap();
+    let mut admin = running.client();
+    admin.create_topic("orders", 1, &[]);
+    let mut client = alice(&running);
+    for _ in 0..3 {
+        assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 29);
+    }
+    assert_eq!(create_acls(&mut admin, vec![acl(2, "orders", 4)]), [0]);
+    for _ in 0..2 {
+        assert_eq!(client.produce("orders", 0, batch(&["one"])).error_code, 0);
+    }
+    let metrics = scrape(running.metrics_address().unwrap());
+    for sample in [
+        "milena_authorizer_acls 1",
+        "milena_authorizer_decisions_total{operation=\"WRITE\",resource_type=\"TOPIC\",result=\"denied\"} 3",
+        "milena_authorizer_decisions_total{operation=\"WRITE\",resource_type=\"TOPIC\",result=\"allowed\"} 2",
+    ] {
+        assert!(
+            metrics.lines().any(|line| line == sample),
+            "{sample} is not in\n{metrics}"
+        );
+    }
+    running.shutdown();
 }

@@ -21,7 +21,7 @@ use milena_wire::{
 
 pub struct Client {
     stream: Box<dyn Stream>,
-    /// The socket, of a client without TLS.
+    /// The socket of the stream, unless it has TLS.
     socket: Option<TcpStream>,
     correlation_id: i32,
 }
@@ -43,50 +43,31 @@ impl Client {
     }
 
     pub fn connect(address: &str) -> Self {
-        Self::over_socket(TcpStream::connect(address).unwrap())
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Self {
+            socket: Some(stream.try_clone().unwrap()),
+            stream: Box::new(stream),
+            correlation_id: 0,
+        }
     }
 
-    /// Connects from an address of this machine, such as 127.0.0.2.
-    #[allow(dead_code, reason = "for the tests of the broker, which tells clients apart by it")]
-    pub fn connect_from(source: &str, address: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let stream = runtime.block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4().unwrap();
-            socket
-                .bind((source.parse::<std::net::IpAddr>().unwrap(), 0).into())
-                .unwrap();
-            socket.connect(address.parse().unwrap()).await.unwrap()
-        });
-        let stream = stream.into_std().unwrap();
-        stream.set_nonblocking(false).unwrap();
-        Self::over_socket(stream)
-    }
-
-    /// Logs in with SASL/PLAIN.
+    /// Connects and logs in with SASL/PLAIN.
     #[allow(dead_code, reason = "for tests with secured listeners")]
-    pub fn log_in(&mut self, user: &str, password: &str) {
+    pub fn log_in(address: &str, user: &str, password: &str) -> Self {
+        let mut client = Self::connect(address);
         let request = SaslHandshakeRequest {
             mechanism: "PLAIN".into(),
         };
-        let response = self.call(&request, 1);
+        let response = client.call(&request, 1);
         assert_eq!(response.error_code, 0, "{response:?}");
         let request = SaslAuthenticateRequest {
             auth_bytes: format!("\0{user}\0{password}").into(),
             ..Default::default()
         };
-        let response = self.call(&request, 2);
+        let response = client.call(&request, 2);
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
-    }
-
-    fn over_socket(socket: TcpStream) -> Self {
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Self {
-            socket: Some(socket.try_clone().unwrap()),
-            ..Self::over(socket)
-        }
+        client
     }
 
     pub fn call<R: Request<Response: Debug>>(&mut self, request: &R, version: i16) -> R::Response {

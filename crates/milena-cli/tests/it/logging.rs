@@ -66,3 +66,49 @@ fn a_client_logs_as_much_as_is_asked_for() {
     let wrong = client_log(&broker, Some("a=b=c"), &[]);
     assert!(wrong.contains("RUST_LOG=a=b=c is not a valid filter"), "{wrong}");
 }
+
+/// A denial is logged without any option, under the name that Kafka's administrators know.
+#[test]
+fn the_broker_logs_whom_it_has_denied_what() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+    command
+        .args([
+            "broker",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "-X",
+            "milena.authorizer=acl",
+            "--data-dir",
+        ])
+        .arg(dir.path().join("data"))
+        .env_remove("RUST_LOG")
+        .stderr(std::fs::File::create(&log).unwrap());
+    let broker = Process::spawn(&mut command);
+    assert_eq!(broker.client().fetch("letters", 0, 0).error_code, 29);
+    assert!(broker.terminate().success());
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let denials: Vec<_> = lines.filter(|line| line["event"] == "authorization_denied").collect();
+    let [denial] = &denials[..] else {
+        panic!("{text}");
+    };
+    for (field, expected) in [
+        ("target", "kafka::authorizer::logger"),
+        ("level", "INFO"),
+        ("principal", "User:ANONYMOUS"),
+        ("operation", "READ"),
+        ("resource_type", "TOPIC"),
+        ("resource", "letters"),
+        ("host", "127.0.0.1"),
+        ("listener", "PLAINTEXT"),
+        ("api", "Fetch"),
+    ] {
+        assert_eq!(denial[field], expected, "{denial}");
+    }
+}

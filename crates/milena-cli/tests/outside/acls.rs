@@ -1,11 +1,9 @@
 //! ACLs: the same requests on Apache Kafka and on our broker, and Kafka's tool on both.
 
-use std::path::Path;
-
-use milena_wire::messages::*;
+use std::{fs, path::Path};
 
 use crate::{
-    acl_table::{self, Bed, Identity},
+    acl_table::{self, Bed},
     client::Client,
     process::Process,
     programs::{Kafka, kafka_tool},
@@ -14,74 +12,49 @@ use crate::{
 const PORT: u16 = 29_592;
 /// The distance of the listener with SASL from the plain one.
 const SASL_PLAINTEXT: u16 = 100;
-/// Our broker tells the administrator from the client by host.
-const ADMIN_HOST: &str = "127.0.0.2";
-const CLIENT_HOST: &str = "127.0.0.1";
+
+/// Logs in to the broker of a plain port.
+fn alice(port: u16) -> impl Fn() -> Client {
+    move || Client::log_in(&format!("127.0.0.1:{}", port + SASL_PLAINTEXT), "alice", "alice-secret")
+}
 
 #[test]
 fn apache_kafka_responds_as_the_table_says() {
     let kafka = Kafka::start_with(PORT, &["--secured", "--acls"]);
-    let connect = || {
-        let mut client = Client::connect(&format!("127.0.0.1:{}", PORT + SASL_PLAINTEXT));
-        client.log_in("alice", "alice-secret");
-        client
-    };
-    let identity = Identity {
-        principal: "User:alice",
-        host: "*",
-    };
-    let mut bed = Bed::new(Client::connect(&kafka.address()), connect, identity);
+    let mut bed = Bed::new(Client::connect(&kafka.address()), alice(PORT));
     acl_table::check_all(&mut bed);
 }
 
 #[test]
 fn our_broker_responds_as_the_table_says() {
     let dir = tempfile::tempdir().unwrap();
-    let broker = start(dir.path(), &["allow.everyone.if.no.acl.found=true"]);
-    let mut admin = Client::connect_from(ADMIN_HOST, &broker.address);
-    let everything = [(2, "*"), (3, "*"), (4, "kafka-cluster"), (5, "*")];
-    let creations = everything.map(|(resource_type, name)| create_acls_request::AclCreation {
-        resource_type,
-        resource_name: name.into(),
-        resource_pattern_type: 3,
-        principal: "User:ANONYMOUS".into(),
-        host: ADMIN_HOST.into(),
-        operation: 2,
-        permission_type: 3,
-        ..Default::default()
-    });
-    let request = CreateAclsRequest {
-        creations: creations.to_vec(),
-        ..Default::default()
-    };
-    let created = admin.call(&request, 3);
-    assert!(
-        created.results.iter().all(|result| result.error_code == 0),
-        "{created:?}"
+    let port = PORT + 2;
+    let listeners = format!(
+        "listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{}",
+        port + SASL_PLAINTEXT
     );
-    let address = broker.address.clone();
-    let identity = Identity {
-        principal: "User:ANONYMOUS",
-        host: CLIENT_HOST,
-    };
-    let mut bed = Bed::new(admin, move || Client::connect(&address), identity);
+    let users = "listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+                 org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"alice-secret\";";
+    let broker = start(dir.path(), &[&listeners, "sasl.enabled.mechanisms=PLAIN", users]);
+    let mut bed = Bed::new(broker.client(), alice(port));
     acl_table::check_all(&mut bed);
     assert!(broker.terminate().success());
 }
 
-/// A broker with ACLs, and these settings.
+/// A broker with ACLs, whose administrator is the client of the plain listener, and these settings.
 fn start(dir: &Path, settings: &[&str]) -> Process {
     let class = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
-    let settings = std::iter::once(class).chain(settings.iter().copied());
-    let arguments: Vec<&str> = settings.flat_map(|setting| ["-X", setting]).collect();
-    Process::start(dir, &arguments)
+    let own = [class, "super.users=User:ANONYMOUS"];
+    let file = dir.join("broker.properties");
+    fs::write(&file, [&own, settings].concat().join("\n")).unwrap();
+    Process::start(&dir.join("data"), &["--config", file.to_str().unwrap()])
 }
 
 /// Kafka's tool prints the same about both brokers.
 #[test]
 fn kafkas_tool_manages_acls() {
     let dir = tempfile::tempdir().unwrap();
-    let ours = start(dir.path(), &["super.users=User:ANONYMOUS"]);
+    let ours = start(dir.path(), &[]);
     let kafka = Kafka::start_with(PORT + 1, &["--acls"]);
     let lines = [
         "--add --allow-principal User:alice --operation Read --operation Describe --topic orders",

@@ -14,6 +14,8 @@ use super::{TokenError, file::read_text};
 /// Largest accepted key, assertion or template.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
+type JsonObject = Map<String, Value>;
+
 /// The source of an assertion.
 #[derive(Debug)]
 pub(crate) enum Assertion {
@@ -73,7 +75,7 @@ impl AssertionClaims {
     }
 
     /// The claims of the template, those of the configuration, and the times.
-    fn claims(&self, mut claims: Map<String, Value>, now_ms: i64) -> Result<Map<String, Value>, TokenError> {
+    fn claims(&self, mut claims: JsonObject, now_ms: i64) -> Result<JsonObject, TokenError> {
         let configured = [("iss", &self.issuer), ("sub", &self.subject), ("aud", &self.audience)];
         for (name, value) in configured {
             if let Some(value) = value {
@@ -96,7 +98,7 @@ impl AssertionClaims {
     }
 
     /// The objects `header` and `payload` of the template file.
-    fn read_template(&self) -> Result<(Map<String, Value>, Map<String, Value>), TokenError> {
+    fn read_template(&self) -> Result<(JsonObject, JsonObject), TokenError> {
         let Some(path) = &self.template else {
             return Ok((Map::new(), Map::new()));
         };

@@ -36,7 +36,7 @@ impl AuthenticationFailures {
         let mut refused = self.refused();
         let number = self.last() + 1;
         refused.insert(broker.clone(), Refusal { number, error });
-        // After the insertion, so that whoever sees the number finds the refusal.
+        // After the insertion, so that a reader of the number finds the refusal.
         self.last.store(number, Release);
         drop(refused);
         self.signal.send_replace(number);

@@ -28,6 +28,10 @@ mod rebalancing;
 #[path = "../../../milena-broker/tests/it/running.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
 mod running;
+mod security;
 mod security_config;
 mod spans;
+#[path = "../../../milena-broker/tests/it/tls_client.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the broker's tests need more of it")]
+mod tls_client;
 mod topics;

@@ -261,8 +261,8 @@ fn every_source_of_tokens_is_checked() {
     resolve(&[&secret[..], &[(URL, "https://issuer/token")]].concat()).unwrap();
     let url = error(&[&secret[..], &[(URL, "ftp://issuer/token")]].concat());
     assert!(url.starts_with(&format!("{URL} (code) cannot be used: ")), "{url}");
-    let nobody = error(&[SASL, OAUTH, (URL, "http://issuer/token")]);
-    assert!(nobody.contains("needs the client's id and secret"), "{nobody}");
+    let refused = error(&[SASL, OAUTH, (URL, "http://issuer/token")]);
+    assert!(refused.contains("needs the client's id and secret"), "{refused}");
     let assertion = error(&[
         SASL,
         OAUTH,
@@ -284,11 +284,11 @@ fn every_source_of_tokens_is_checked() {
     assert!(grant.contains("the grant needs an assertion"), "{grant}");
     let unsecured = "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub=\"alice\";";
     resolve(&[SASL, OAUTH, ("sasl.jaas.config", unsecured)]).unwrap();
-    let nobody = "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_scope=\"x\";";
-    let nobody = error(&[SASL, OAUTH, ("sasl.jaas.config", nobody)]);
+    let module = "a.OAuthBearerLoginModule required unsecuredLoginStringClaim_scope=\"x\";";
+    let refused = error(&[SASL, OAUTH, ("sasl.jaas.config", module)]);
     assert!(
-        nobody.contains("the token has no principal; set its claim sub"),
-        "{nobody}"
+        refused.contains("the token has no principal; set its claim sub"),
+        "{refused}"
     );
 }
 

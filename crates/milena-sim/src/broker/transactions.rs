@@ -519,6 +519,7 @@ fn refused(error: ProducerError) -> ErrorCode {
         ProducerError::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
         ProducerError::OutsideTransaction { .. } => ErrorCode::InvalidTxnState,
         ProducerError::OldCoordinator { .. } => ErrorCode::TransactionCoordinatorFenced,
+        ProducerError::TooMany { .. } => ErrorCode::PolicyViolation,
     }
 }
 

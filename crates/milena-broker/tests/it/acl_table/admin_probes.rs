@@ -1,9 +1,8 @@
 //! Probes of administrators' APIs.
 
-use bytestring::ByteString;
 use milena_wire::{Uuid, messages::*};
 
-use super::bed::{Bed, GROUP, MISSING, TOPIC};
+use super::bed::{Bed, GROUP, MISSING, PRINCIPAL, TOPIC};
 
 const OF_TOPIC: i8 = 2;
 const OF_BROKER: i8 = 4;
@@ -30,8 +29,8 @@ pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
             };
             bed.codes(&request, 3)
         }
-        "DeleteTopics" => delete_topics(bed, Some(TOPIC.into()), Uuid::ZERO),
-        "DeleteTopics missing" => delete_topics(bed, Some(MISSING.into()), Uuid::ZERO),
+        "DeleteTopics" => delete_topics(bed, Some(TOPIC), Uuid::ZERO),
+        "DeleteTopics missing" => delete_topics(bed, Some(MISSING), Uuid::ZERO),
         "DeleteTopics id" => delete_topics(bed, None, bed.topic_id),
         "DeleteTopics id missing" => delete_topics(bed, None, Uuid::from_bytes([7; 16])),
         "DescribeConfigs topic" => describe_configs(bed, OF_TOPIC, TOPIC),
@@ -221,10 +220,10 @@ fn create_topics(bed: &mut Bed, topic: &'static str) -> String {
 }
 
 /// Also whether the response has the name and the id of the topic.
-fn delete_topics(bed: &mut Bed, name: Option<ByteString>, topic_id: Uuid) -> String {
+fn delete_topics(bed: &mut Bed, name: Option<&'static str>, topic_id: Uuid) -> String {
     let request = DeleteTopicsRequest {
         topics: vec![delete_topics_request::DeleteTopicState {
-            name,
+            name: name.map(Into::into),
             topic_id,
             ..Default::default()
         }],
@@ -298,8 +297,8 @@ fn describe_acls(bed: &mut Bed) -> String {
         resource_type_filter: 1,
         resource_name_filter: None,
         pattern_type_filter: 1,
-        principal_filter: Some(bed.principal()),
-        host_filter: Some(bed.host()),
+        principal_filter: Some(PRINCIPAL.into()),
+        host_filter: None,
         operation: 1,
         permission_type: 1,
         ..Default::default()
@@ -316,7 +315,7 @@ fn create_acls(bed: &mut Bed) -> String {
         resource_name: "another".into(),
         resource_pattern_type: 3,
         principal: "User:nobody".into(),
-        host: bed.host(),
+        host: "*".into(),
         operation: 3,
         permission_type: 3,
         ..Default::default()

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytestring::ByteString;
 use milena_wire::{Uuid, api::ApiKey, messages::*};
 
 use crate::client::{Client, batch};
@@ -16,35 +15,31 @@ pub const GROUP: &str = "readers";
 /// A group with a member that has the topic.
 pub const WORKERS: &str = "workers";
 pub const TRANSACTION: &str = "transfer";
+const WORKER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who the client is, in ACLs.
-pub struct Identity {
-    pub principal: &'static str,
-    pub host: &'static str,
-}
+/// The principal of the client. The administrator is a super user.
+pub const PRINCIPAL: &str = "User:alice";
 
 pub struct Bed {
     pub admin: Client,
     pub client: Client,
     connect: Box<dyn Fn() -> Client>,
-    identity: Identity,
     pub topic_id: Uuid,
-    worker: (ByteString, i32),
+    worker: (String, i32),
     served: BTreeSet<i16>,
 }
 
 impl Bed {
-    pub fn new(mut admin: Client, connect: impl Fn() -> Client + 'static, identity: Identity) -> Self {
+    pub fn new(mut admin: Client, connect: impl Fn() -> Client + 'static) -> Self {
         let topic_id = admin.create_topic(TOPIC, 1, &[]);
         let served = admin.call(&ApiVersionsRequest::default(), 0);
         let mut bed = Self {
             client: connect(),
             admin,
             connect: Box::new(connect),
-            identity,
             topic_id,
-            worker: (ByteString::new(), 0),
+            worker: (String::new(), 0),
             served: served.api_keys.iter().map(|api| api.api_key).collect(),
         };
         let began = Instant::now();
@@ -75,7 +70,7 @@ impl Bed {
             pattern_type_filter: 1,
             resource_name_filter: None,
             principal_filter: None,
-            host_filter: Some(self.identity.host.into()),
+            host_filter: None,
             operation: 1,
             permission_type: 1,
             ..Default::default()
@@ -87,7 +82,7 @@ impl Bed {
         let deleted = self.admin.call(&request, 3);
         assert_eq!(deleted.filter_results[0].error_code, 0, "{deleted:?}");
         let request = CreateAclsRequest {
-            creations: rights.iter().map(|right| self.acl(right)).collect(),
+            creations: rights.iter().map(|right| acl(right)).collect(),
             ..Default::default()
         };
         let created = self.admin.call(&request, 3);
@@ -105,7 +100,7 @@ impl Bed {
             pattern_type_filter: 1,
             resource_name_filter: None,
             principal_filter: None,
-            host_filter: Some(self.identity.host.into()),
+            host_filter: None,
             operation: 1,
             permission_type: 1,
             ..Default::default()
@@ -119,60 +114,6 @@ impl Bed {
             }
             assert!(began.elapsed() < PATIENCE, "{described:?}");
         }
-    }
-
-    fn acl(&self, right: &str) -> create_acls_request::AclCreation {
-        let (operation, resource) = right.split_once(' ').unwrap_or_else(|| panic!("not a right: {right}"));
-        let (resource_type, name) = match resource {
-            "topic" => (2, TOPIC),
-            "missing" => (2, MISSING),
-            "anytopic" => (2, "*"),
-            "offsets" => (2, "__consumer_offsets"),
-            "group" => (3, GROUP),
-            "workers" => (3, WORKERS),
-            "cluster" => (4, "kafka-cluster"),
-            "transaction" => (5, TRANSACTION),
-            other => panic!("no resource {other}"),
-        };
-        let operations = [
-            "ALL",
-            "READ",
-            "WRITE",
-            "CREATE",
-            "DELETE",
-            "ALTER",
-            "DESCRIBE",
-            "CLUSTER_ACTION",
-            "DESCRIBE_CONFIGS",
-            "ALTER_CONFIGS",
-            "IDEMPOTENT_WRITE",
-            "CREATE_TOKENS",
-            "DESCRIBE_TOKENS",
-            "TWO_PHASE_COMMIT",
-        ];
-        let (operation, permission_type) = match operation.strip_prefix('!') {
-            Some(denied) => (denied, 2),
-            None => (operation, 3),
-        };
-        let code = operations.iter().position(|known| *known == operation);
-        create_acls_request::AclCreation {
-            resource_type,
-            resource_name: name.into(),
-            resource_pattern_type: 3,
-            principal: self.identity.principal.into(),
-            host: self.identity.host.into(),
-            operation: code.unwrap_or_else(|| panic!("no operation {operation}")) as i8 + 2,
-            permission_type,
-            ..Default::default()
-        }
-    }
-
-    pub fn principal(&self) -> ByteString {
-        self.identity.principal.into()
-    }
-
-    pub fn host(&self) -> ByteString {
-        self.identity.host.into()
     }
 
     /// The administrator commits an offset of the group.
@@ -197,9 +138,9 @@ impl Bed {
             let request = ConsumerGroupHeartbeatRequest {
                 group_id: WORKERS.into(),
                 member_id: if is_new {
-                    "AAAAAAAAAAAAAAAAAAAAAA".into()
+                    WORKER.into()
                 } else {
-                    self.worker.0.clone()
+                    self.worker.0.as_str().into()
                 },
                 member_epoch: self.worker.1,
                 rebalance_timeout_ms: if is_new { 10_000 } else { -1 },
@@ -211,7 +152,7 @@ impl Bed {
             match response.error_code {
                 0 => {
                     let member_id = response.member_id.clone().unwrap_or(request.member_id);
-                    self.worker = (member_id, response.member_epoch);
+                    self.worker = (member_id.to_string(), response.member_epoch);
                     has_topic = !is_new || response.assignment.is_some_and(|own| !own.topic_partitions.is_empty());
                 }
                 // The member has expired.
@@ -239,5 +180,52 @@ impl Bed {
             }
             assert!(began.elapsed() < PATIENCE, "{response:?}");
         }
+    }
+}
+
+/// The ACL of a right such as `READ topic`; `!READ topic` denies.
+fn acl(right: &str) -> create_acls_request::AclCreation {
+    let (operation, resource) = right.split_once(' ').unwrap_or_else(|| panic!("not a right: {right}"));
+    let (resource_type, name) = match resource {
+        "topic" => (2, TOPIC),
+        "missing" => (2, MISSING),
+        "anytopic" => (2, "*"),
+        "offsets" => (2, "__consumer_offsets"),
+        "group" => (3, GROUP),
+        "workers" => (3, WORKERS),
+        "cluster" => (4, "kafka-cluster"),
+        "transaction" => (5, TRANSACTION),
+        other => panic!("no resource {other}"),
+    };
+    let operations = [
+        "ALL",
+        "READ",
+        "WRITE",
+        "CREATE",
+        "DELETE",
+        "ALTER",
+        "DESCRIBE",
+        "CLUSTER_ACTION",
+        "DESCRIBE_CONFIGS",
+        "ALTER_CONFIGS",
+        "IDEMPOTENT_WRITE",
+        "CREATE_TOKENS",
+        "DESCRIBE_TOKENS",
+        "TWO_PHASE_COMMIT",
+    ];
+    let (operation, permission_type) = match operation.strip_prefix('!') {
+        Some(denied) => (denied, 2),
+        None => (operation, 3),
+    };
+    let code = operations.iter().position(|known| *known == operation);
+    create_acls_request::AclCreation {
+        resource_type,
+        resource_name: name.into(),
+        resource_pattern_type: 3,
+        principal: PRINCIPAL.into(),
+        host: "*".into(),
+        operation: code.unwrap_or_else(|| panic!("no operation {operation}")) as i8 + 2,
+        permission_type,
+        ..Default::default()
     }
 }

@@ -1,7 +1,6 @@
 //! Probes of records, topics and transactions.
 
 use bytes::Bytes;
-use bytestring::ByteString;
 use milena_wire::{
     Uuid,
     compression::Codec,
@@ -57,7 +56,7 @@ pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
         }
         "ListOffsets" | "ListOffsets missing" => bed.codes(&list_offsets(topic), 9),
         "OffsetForLeaderEpoch" | "OffsetForLeaderEpoch missing" => bed.codes(&offset_for_leader_epoch(topic), 4),
-        "Metadata" | "Metadata missing" => metadata(bed, Some(topic.into()), Uuid::ZERO),
+        "Metadata" | "Metadata missing" => metadata(bed, Some(topic), Uuid::ZERO),
         "Metadata id" | "Metadata id missing" => metadata(bed, None, topic_id),
         "Metadata all" => metadata_all(bed),
         "Metadata creation" => metadata_creation(bed),
@@ -305,10 +304,10 @@ fn offset_for_leader_epoch(topic: &str) -> OffsetForLeaderEpochRequest {
     }
 }
 
-fn metadata_request(name: Option<ByteString>, topic_id: Uuid) -> MetadataRequest {
+fn metadata_request(name: Option<&'static str>, topic_id: Uuid) -> MetadataRequest {
     MetadataRequest {
         topics: Some(vec![metadata_request::MetadataRequestTopic {
-            name,
+            name: name.map(Into::into),
             topic_id,
             ..Default::default()
         }]),
@@ -318,7 +317,7 @@ fn metadata_request(name: Option<ByteString>, topic_id: Uuid) -> MetadataRequest
 }
 
 /// Also whether the response has the name and the id of the topic.
-fn metadata(bed: &mut Bed, name: Option<ByteString>, topic_id: Uuid) -> String {
+fn metadata(bed: &mut Bed, name: Option<&'static str>, topic_id: Uuid) -> String {
     bed.codes_and(&metadata_request(name, topic_id), 12, |response| {
         let topic = &response.topics[0];
         let (name, id) = (topic.name.is_some(), !topic.topic_id.is_zero());
@@ -341,7 +340,7 @@ fn metadata_all(bed: &mut Bed) -> String {
 fn metadata_creation(bed: &mut Bed) -> String {
     let request = MetadataRequest {
         allow_auto_topic_creation: true,
-        ..metadata_request(Some(MISSING.into()), Uuid::ZERO)
+        ..metadata_request(Some(MISSING), Uuid::ZERO)
     };
     let Some(response) = bed.respond(&request, 12) else {
         return "closed".to_owned();
@@ -359,7 +358,7 @@ fn metadata_operations(bed: &mut Bed) -> String {
     let request = MetadataRequest {
         include_cluster_authorized_operations: true,
         include_topic_authorized_operations: true,
-        ..metadata_request(Some(TOPIC.into()), Uuid::ZERO)
+        ..metadata_request(Some(TOPIC), Uuid::ZERO)
     };
     bed.codes_and(&request, 10, |response| {
         let topic = response.topics[0].topic_authorized_operations;
@@ -380,7 +379,7 @@ impl Bed {
         };
         while self.admin.call(&request, 6).responses[0].error_code != 0 {}
         // Until no broker has it any more.
-        let request = metadata_request(Some(MISSING.into()), Uuid::ZERO);
+        let request = metadata_request(Some(MISSING), Uuid::ZERO);
         while self.admin.call(&request, 12).topics[0].error_code == 0 {}
     }
 }

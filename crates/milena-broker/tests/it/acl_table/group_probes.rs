@@ -1,6 +1,5 @@
 //! Probes of groups and committed offsets.
 
-use bytestring::ByteString;
 use milena_wire::messages::*;
 
 use super::bed::{Bed, GROUP, MISSING, TOPIC, TRANSACTION, WORKERS};
@@ -141,7 +140,7 @@ fn consumer_heartbeat(member_epoch: i32, topics: &[&'static str]) -> ConsumerGro
         member_id: "BBBBBBBBBBBBBBBBBBBBBB".into(),
         member_epoch,
         rebalance_timeout_ms: if is_join { 10_000 } else { -1 },
-        subscribed_topic_names: is_join.then(|| topics.iter().map(|topic| ByteString::from_static(topic)).collect()),
+        subscribed_topic_names: is_join.then(|| topics.iter().map(|topic| (*topic).into()).collect()),
         topic_partitions: is_join.then(Vec::new),
         ..Default::default()
     }

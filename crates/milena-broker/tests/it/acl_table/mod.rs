@@ -9,7 +9,7 @@ mod data_probes;
 mod group_probes;
 mod probe;
 
-pub use bed::{Bed, Identity};
+pub use bed::Bed;
 
 /// A line of `cells.txt`: a probe, the rights of its client, and the response.
 struct Cell {

@@ -9,7 +9,7 @@ pub(in crate::config) const LIBRDKAFKA_SECURITY_CONFIGS: &[Definition] = definit
     "enable.sasl.oauthbearer.unsecure.jwt" Boolean = "false",
         about("Whether tokens without a signature are made from sasl.oauthbearer.config. For tests only.");
     "enable.ssl.certificate.verification" Boolean = "true",
-        about("Whether brokers must have a valid certificate. For tests only: without it anybody can pose as a broker.");
+        about("Whether brokers must have a valid certificate. For tests only: without it any server can pose as a broker.");
     "https.ca.location" String,
         about("File or directory with the certificates that are trusted for https URLs of token endpoints.");
     "https.ca.pem" Password,

@@ -184,7 +184,7 @@ impl Authenticator {
 
     fn refused(&self, handshake: &Handshake<'_>, error: ClientAuthError) -> ConnectError {
         let hint = match error {
-            // A listener without SASL, too, answers a handshake of SASL.
+            // A listener without SASL, too, responds to a handshake of SASL.
             ClientAuthError::IllegalState { .. } => {
                 "; if the listener has no SASL, set security.protocol to SSL or PLAINTEXT"
             }

@@ -94,7 +94,7 @@ impl Tokens {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests a token on a thread of its own, because nobody knows how long the provider's code runs.
+    /// Requests a token on a thread of its own, because the provider's code may run for long.
     async fn fetch(&self) -> Result<Token, TokenError> {
         let (provider, runtime) = (Arc::clone(&self.oauth.provider), Handle::current());
         let fetching = tokio::task::spawn_blocking(move || {
@@ -108,7 +108,7 @@ impl Tokens {
                 })
             })
         });
-        // A provider that blocks its thread cannot be stopped, but nobody waits for it.
+        // A provider that blocks its thread cannot be stopped; the client does not wait for it.
         let fetched = timeout(FETCH_MAX + Duration::from_secs(1), fetching).await;
         let unavailable = |text: &str| TokenError::Unavailable(text.to_owned());
         let token = fetched

@@ -19,18 +19,19 @@ use crate::{
 const RENEWAL: Duration = Duration::from_millis(1_200);
 
 fn with_password() -> ClientSettings {
-    let mut security = SecurityConfig::default();
-    security.sasl = Some(SaslConfig::Plain {
-        username: "alice".to_owned(),
-        password: "secret".into(),
-    });
     ClientSettings {
-        security,
+        security: SecurityConfig {
+            sasl: Some(SaslConfig::Plain {
+                username: "alice".to_owned(),
+                password: "secret".into(),
+            }),
+            ..SecurityConfig::default()
+        },
         ..ClientSettings::default()
     }
 }
 
-/// Answers a handshake and the message of PLAIN.
+/// Responds to a handshake and to the message of PLAIN.
 fn log_in(peer: &mut Peer, session_lifetime_ms: i64) {
     let request = expect(peer, ApiKey::SaslHandshake);
     assert_eq!(request.version, 1);
@@ -246,7 +247,6 @@ fn a_mechanism_that_is_not_enabled_is_an_error_with_those_that_are() {
         let response = SaslHandshakeResponse {
             error_code: ErrorCode::UnsupportedSaslMechanism.code(),
             mechanisms: vec!["SCRAM-SHA-512".into(), "OAUTHBEARER".into()],
-            ..Default::default()
         };
         peer.respond(&request, &response);
     });
