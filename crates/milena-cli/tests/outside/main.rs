@@ -32,4 +32,5 @@ mod program;
 mod programs;
 mod promtool;
 mod quotas;
+mod secured;
 mod streams;
