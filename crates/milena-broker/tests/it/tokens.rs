@@ -125,6 +125,11 @@ fn signed_tokens_log_in_and_others_do_not() {
         dir.path(),
         &[
             (URL, &url),
+            // Kafka needs it to verify signatures.
+            (
+                "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class",
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            ),
             ("sasl.oauthbearer.expected.audience", "kafka"),
             ("sasl.oauthbearer.expected.issuer", "https://issuer"),
         ],
