@@ -239,6 +239,7 @@ const CRATES: &[CrateRules] = &[
             "milena-broker",
             "milena-client",
             "milena-machines",
+            "milena-security",
             "milena-wire",
         ],
         outside: &["bytes", "bytestring", "tempfile", "tokio"],

@@ -50,6 +50,7 @@ pub(super) enum LoginError {
     Refused(AuthenticationFailure),
     /// The client speaks another protocol.
     WrongProtocol(ConnectionFailure),
+    Timeout(Duration),
 }
 
 impl Login {
@@ -148,6 +149,10 @@ impl LoginError {
             }
             Self::Failed(failure) => Some(ConnectionFailure::new(FailureKind::Login, failure.to_string())),
             Self::Refused(failure) => Some(ConnectionFailure::new(FailureKind::NoLogin, failure.to_string())),
+            Self::Timeout(limit) => {
+                let reason = format!("no log-in within {limit:?} (milena.authentication.timeout.ms)");
+                Some(ConnectionFailure::new(FailureKind::Timeout, reason))
+            }
             Self::WrongProtocol(failure) => Some(ConnectionFailure::new(failure.kind, failure.reason.clone())),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) use endpoint::Endpoints;
 pub(crate) use failures::FailureKind;
 pub(crate) use inbound::InboundRequest;
 pub(crate) use limits::Connections;
-pub(crate) use listener::{BoundListener, bind, handshake_turns, resolve, serve};
+pub(crate) use listener::{BoundListener, bind, handshake_turns, is_exposed, resolve, serve};
 pub(crate) use memory::RequestMemory;
 pub(crate) use outbound::{OutboundResponse, PLACEHOLDER_LEN_MAX, placeholder};
 pub(crate) use peer::{Peer, Principal, Software};
