@@ -64,10 +64,12 @@ impl Subject {
         fs::copy(ca.write("server.pem", "server"), dir.path().join("server.pem")).unwrap();
         let addresses = Addresses::choose();
         let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+        // A password is refused as an argument.
+        let settings = addresses.settings(&dir.path().join("server.pem")).join("\n");
+        let file = dir.path().join("broker.properties");
+        fs::write(&file, settings).unwrap();
         command.args(["broker", "--data-dir"]).arg(dir.path().join("data"));
-        for setting in addresses.settings(&dir.path().join("server.pem")) {
-            command.args(["-X", &setting]);
-        }
+        command.arg("--config").arg(&file);
         command.stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
