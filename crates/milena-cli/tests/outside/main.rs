@@ -31,4 +31,6 @@ mod process;
 mod program;
 mod programs;
 mod promtool;
+mod quotas;
+mod secured;
 mod streams;
