@@ -19,6 +19,7 @@ mod failing_disk;
 mod fetch_sessions;
 mod foreign_suites;
 mod kafkas_facts;
+mod limits;
 mod listeners;
 mod logins;
 mod metadata;
