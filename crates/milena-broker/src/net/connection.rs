@@ -18,9 +18,10 @@ use super::{
     endpoint::Endpoint,
     establish::{Established, establish},
     failures::ConnectionFailure,
-    frames::{FrameMemory, FrameReader, ReadFrame, ReadFrameError},
+    frames::{FrameReader, ReadFrame, ReadFrameError},
     inbound::InboundRequest,
     login::{Login, LoginError, LoginIo},
+    memory::FrameMemory,
     outbound::OutboundResponse,
     transport::Transport,
 };

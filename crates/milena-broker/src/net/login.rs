@@ -123,7 +123,7 @@ impl Login {
                 None => Ok(self.authenticator.handle_oversized_frame()),
             },
             Err(ReadFrameError::Io(error)) => Err(LoginError::Disconnected(Some(error))),
-            Err(error @ ReadFrameError::Stalled(_)) => {
+            Err(error @ (ReadFrameError::Stalled(_) | ReadFrameError::TooSlow)) => {
                 Err(LoginError::Disconnected(Some(io::Error::other(error.to_string()))))
             }
         }
