@@ -13,13 +13,18 @@ use crate::{cache, root};
 const SCRIPTS: &str = "crates/milena-cli/tests/outside/clients";
 const PYTHON_HINT: &str = "on Debian or Ubuntu: apt-get install python3-venv";
 const NODE_HINT: &str = "on Debian or Ubuntu: apt-get install nodejs npm";
+const GO_HINT: &str = "on Debian or Ubuntu: apt-get install golang-go";
 
 /// Test a broker with a client of another project. Its packages are fetched once, into the user's cache.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     client: Client,
-    /// HOST:PORT of the broker.
-    broker: String,
+    /// Log in to a secured broker, in the ways that a file lists.
+    #[arg(long)]
+    secured: bool,
+    /// HOST:PORT of the broker; with --secured: `talk FILE`, `refused FILE` or `stay FILE SECONDS`.
+    #[arg(required = true)]
+    args: Vec<String>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -28,21 +33,27 @@ enum Client {
     Confluent,
     /// The client in JavaScript; needs node and npm.
     Kafkajs,
+    /// The client in Go, with --secured only; needs go.
+    Franz,
 }
 
 /// Becomes the script, so that its exit code and its output are the caller's.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut command = match args.client {
-        Client::Confluent => confluent()?,
-        Client::Kafkajs => kafkajs()?,
+    let mut command = match (args.client, args.secured) {
+        (Client::Confluent, false) => confluent("confluent.py")?,
+        (Client::Confluent, true) => confluent("secured.py")?,
+        (Client::Kafkajs, false) => kafkajs("judge.js")?,
+        (Client::Kafkajs, true) => kafkajs("secured.js")?,
+        (Client::Franz, true) => franz()?,
+        (Client::Franz, false) => bail!("franz-go has no script for open brokers; use --secured"),
     };
-    let error = command.arg(&args.broker).exec();
+    let error = command.args(&args.args).exec();
     Err(error).with_context(|| format!("cannot run {}", command.get_program().display()))
 }
 
-fn confluent() -> Result<Command> {
+fn confluent(script: &str) -> Result<Command> {
     let mut command = python_with_confluent()?;
-    command.arg(root().join(SCRIPTS).join("confluent.py"));
+    command.arg(root().join(SCRIPTS).join(script));
     Ok(command)
 }
 
@@ -73,7 +84,7 @@ fn python_of(environment: &Path) -> PathBuf {
     environment.join("bin/python3")
 }
 
-fn kafkajs() -> Result<Command> {
+fn kafkajs(script: &str) -> Result<Command> {
     let scripts = root().join(SCRIPTS).join("kafkajs");
     let lock = scripts.join("package-lock.json");
     let folder = cache::folder(&versioned("kafkajs", &lock)?, |folder| {
@@ -89,16 +100,38 @@ fn kafkajs() -> Result<Command> {
     })?;
     let mut command = Command::new("node");
     command
-        .arg(scripts.join("judge.js"))
+        .arg(scripts.join(script))
         .env("NODE_PATH", folder.join("node_modules"));
     Ok(command)
 }
 
+/// The program in Go, compiled once for each version of its source.
+fn franz() -> Result<Command> {
+    let source = root().join(SCRIPTS).join("franz");
+    let files = ["main.go", "go.sum"].map(|name| source.join(name));
+    let folder = cache::folder(&versioned_by("franz", &files)?, |folder| {
+        fetch(
+            Command::new("go")
+                .args(["build", "-buildvcs=false", "-o"])
+                .arg(folder.join("secured"))
+                .current_dir(&source),
+            GO_HINT,
+        )
+    })?;
+    Ok(Command::new(folder.join("secured")))
+}
+
 /// Other versions get another folder, so that none is ever changed.
 fn versioned(client: &str, versions: &Path) -> Result<String> {
-    let text = fs::read(versions).with_context(|| format!("cannot read {}", versions.display()))?;
+    versioned_by(client, &[versions.to_owned()])
+}
+
+fn versioned_by(client: &str, files: &[PathBuf]) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    for file in files {
+        let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        text.hash(&mut hasher);
+    }
     Ok(format!("{client}-{:016x}", hasher.finish()))
 }
 

@@ -70,6 +70,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Make certificates with OpenSSL and Java's keytool: an authority, a server on loopback, and users.
+    Certificates { dir: PathBuf },
     /// Print the class path of Kafka's jars, or of others.
     Classpath {
         #[arg(long, value_enum, default_value_t = Jars::Kafka)]
@@ -99,6 +101,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             broker.start()?.wait_until_serving()?;
         }
         Command::Tool { jars, name, args } => tools::run(jars, &name, &args)?,
+        Command::Certificates { dir } => certificates::make(&std::path::absolute(dir)?)?,
         Command::Classpath { jars } => println!("{}", classpath(jars)?),
     }
     Ok(())

@@ -34,6 +34,9 @@ pub(crate) struct ServingArguments {
     /// Address advertised to clients, if it differs from --listen
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     advertise: Option<String>,
+    /// Serve clients that do not log in on addresses that other machines can reach
+    #[arg(long)]
+    allow_unauthenticated: bool,
     /// Durability of acknowledged records: memory (none), os (they survive a process crash) or fsync (a power failure)
     /// [default: os]
     #[arg(long, value_name = "MODE", value_parser = ["memory", "os", "fsync"], hide_possible_values = true)]
@@ -104,6 +107,13 @@ impl ServingArguments {
         set("--data-dir", "log.dirs", data_dir.to_string_lossy().into_owned());
         if let Some(address) = &self.advertise {
             set("--advertise", "advertised.listeners", format!("PLAINTEXT://{address}"));
+        }
+        if self.allow_unauthenticated {
+            set(
+                "--allow-unauthenticated",
+                "milena.allow.unauthenticated",
+                "true".to_owned(),
+            );
         }
         if let Some(durability) = &self.durability {
             set("--durability", "milena.durability", durability.clone());

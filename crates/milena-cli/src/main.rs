@@ -102,7 +102,7 @@ enum Command {
     /// List and alter quotas of users, client ids and addresses
     #[command(subcommand, alias = "quotas")]
     Quota(quota::Command),
-    /// Write certificates for development, and print the settings for them
+    /// Write certificates for development, and print their settings
     #[command(after_help = cert::HELP)]
     Cert(cert::Arguments),
     /// Measure throughput and latency of a cluster

@@ -65,7 +65,7 @@ impl Client {
             auth_bytes: format!("\0{user}\0{password}").into(),
             ..Default::default()
         };
-        let response = client.call(&request, 1);
+        let response = client.call(&request, 2);
         assert_eq!(response.error_code, 0, "{:?}", response.error_message);
         client
     }

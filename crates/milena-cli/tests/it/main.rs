@@ -25,5 +25,6 @@ mod programs;
 mod readme;
 mod run;
 mod run_docs;
+mod secrets;
 mod services;
 mod skew;

@@ -35,7 +35,7 @@ impl Program {
         Self::spawn(command.args(arguments))
     }
 
-    fn spawn(command: &mut Command) -> Self {
+    pub fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

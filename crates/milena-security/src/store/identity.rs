@@ -69,7 +69,7 @@ impl Identity {
             let is_issuer = |certificate: &CertificateDer<'_>| {
                 Certificate::parse(certificate).is_ok_and(|parsed| parsed.subject == last.issuer)
             };
-            let Some(place) = rest.iter().position(|certificate| is_issuer(certificate)) else {
+            let Some(place) = rest.iter().position(is_issuer) else {
                 break;
             };
             let issuer = rest.remove(place);

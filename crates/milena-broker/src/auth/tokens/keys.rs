@@ -64,7 +64,7 @@ impl IssuerKeys {
                 event = "jwks_in_clear",
                 listener,
                 %source,
-                "the keys that verify tokens come over http: whoever can change them on their way can log in; use https"
+                "the keys that verify tokens come over http, where an attacker can replace them; use https"
             );
         }
         let shared = Arc::new(Shared {

@@ -1,11 +1,14 @@
-//! `milena topic`, `group`, `cluster`, `config` and `txn`.
+//! `milena topic`, `group`, `cluster`, `config`, `txn`, `acl`, `user` and `quota`.
 
+mod acls;
 mod clusters;
 mod configs;
 mod groups;
+mod quotas;
 mod reset;
 mod topics;
 mod transactions;
+mod users;
 
 use serde_json::Value;
 

@@ -166,7 +166,7 @@ fn an_unknown_user_has_the_same_salt_each_time_and_others_have_another() {
 }
 
 #[test]
-fn a_credential_with_too_few_iterations_or_wrong_keys_lets_nobody_in() {
+fn a_credential_with_too_few_iterations_or_wrong_keys_lets_no_client_in() {
     let mechanism = ScramMechanism::Sha256;
     let weak = ScramCredential {
         iterations: 4095,

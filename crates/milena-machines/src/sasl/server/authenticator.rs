@@ -1,11 +1,8 @@
 //! The states of a connection to a SASL listener.
 //!
-//! ```text
-//! Initial ─▶ HandshakeOrVersions ─▶ Handshake ─▶ Authenticate ─▶ Complete ◀──────────────┐
-//!    any request but ApiVersions and SaslHandshake: close            │                   │
-//!                                                                    ▼                   │
-//!                                     SaslHandshake, session expiry: Reauthenticate ─▶ Authenticate
-//! ```
+//! The states are `Initial`, `HandshakeOrVersions`, `Handshake`, `Authenticate` and `Complete`, in this order. Before
+//! `Authenticate`, any request but ApiVersions and SaslHandshake closes the connection. A SaslHandshake in `Complete`
+//! leads to `Authenticate` again, if the session has an end.
 //!
 //! Kafka's rules, with one exception: a log-in with bare tokens (handshake version 0) that fails is delayed as others are.
 
