@@ -139,7 +139,7 @@ impl Broker {
             data_dir.on_loss(),
         )?;
         let config = with_run_time_settings(config, &metadata)?;
-        let endpoints = Endpoints::open(&config, &addresses)?;
+        let endpoints = Endpoints::open(&config, &listeners)?;
         let tokens = TokenVerifiers::start(&config).await?;
         data_dir.begin().map_err(|source| DataDirError::Io {
             path: data_dir.path().to_owned(),
@@ -266,8 +266,7 @@ async fn bind_listeners(config: &BrokerConfig) -> Result<Vec<BoundListener>, Sta
 /// Refuses a listener that serves strangers from other machines, unless that is wanted.
 fn check_exposure(config: &BrokerConfig, listener: &Listener, addresses: &[SocketAddr]) -> Result<(), StartError> {
     let security = config.security_of(listener)?;
-    let is_exposed = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
-    let Some(address) = addresses.iter().find(is_exposed).copied() else {
+    let Some(address) = addresses.iter().find(|address| net::is_exposed(address)).copied() else {
         return Ok(());
     };
     let name = &listener.name;

@@ -40,7 +40,7 @@ use crate::{
     fetch_sessions::FetchSessions,
     limit_log::LimitLog,
     log_levels::LogLevels,
-    metadata_log::{Change, MetadataError, MetadataLog, TopicRecord},
+    metadata_log::{Change, Metadata, MetadataError, MetadataLog, TopicRecord},
     metrics::Metrics,
     net::{self, Connections, Endpoints, RequestMemory, TlsBuffers, Unauthenticated},
     node::{image::TopicsCache, partitions::Age},
@@ -108,6 +108,16 @@ struct TopicIds {
     /// The topics that existed at the start.
     live: BTreeSet<Uuid>,
     deleted: BTreeSet<Uuid>,
+}
+
+impl TopicIds {
+    fn of(metadata: &Metadata) -> Self {
+        let ids = metadata.topics.values().map(|topic| &topic.id);
+        Self {
+            live: ids.filter_map(|id| id.parse().ok()).collect(),
+            deleted: metadata.deleted.iter().filter_map(|id| id.parse().ok()).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -220,23 +230,16 @@ impl Node {
         metadata.append(changes)?;
         let next = metadata.metadata().next_producer_id;
         let records = metadata.metadata().topics.clone();
-        let topic_ids = TopicIds {
-            live: records.values().filter_map(|topic| topic.id.parse().ok()).collect(),
-            deleted: metadata
-                .metadata()
-                .deleted
-                .iter()
-                .filter_map(|id| id.parse().ok())
-                .collect(),
-        };
+        let topic_ids = TopicIds::of(metadata.metadata());
         let authorizer = acls::open(&config, metadata.metadata())?;
-        let request_bytes = usize::try_from(config.queued_max_request_bytes)
-            .ok()
-            .filter(|bytes| *bytes > 0);
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let telemetry_clients = config.limits.client_metrics_instances;
         let session_partitions = config.limits.fetch_session_partitions;
-        let request_memory = RequestMemory::new(request_bytes.unwrap_or(REQUEST_BYTES_DEFAULT));
+        let request_bytes = usize::try_from(config.queued_max_request_bytes).unwrap_or(0);
+        let request_memory = RequestMemory::new(match request_bytes {
+            0 => REQUEST_BYTES_DEFAULT,
+            bytes => bytes,
+        });
         let quotas = Arc::new(Quotas::new(&config));
         let scram = ScramUsers::new(&metadata.metadata().scram_users, unknown_user_key);
         let node = Self {
@@ -368,7 +371,9 @@ impl Node {
                 "a topic has at least one partition",
             ));
         }
-        self.check_added(partitions)?;
+        if !is_internal(&new.name) {
+            self.check_added(partitions)?;
+        }
         let replication_factor = match new.replication_factor {
             -1 => config.default_replication_factor as i16,
             factor => factor,

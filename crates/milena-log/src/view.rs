@@ -3,8 +3,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use milena_wire::{
+    compression::DecompressError,
     pool::BufferPool,
-    records::{Batch, RecordDecoder, RecordSet},
+    records::{Batch, BatchError, BatchProblem, RecordDecoder, RecordSet},
 };
 
 use crate::{
@@ -15,6 +16,9 @@ use crate::{
     slice::FileSlice,
     survey,
 };
+
+/// The most that a search by time decompresses of one batch.
+const DECOMPRESSED_MAX: usize = 64 << 20;
 
 /// A log at one moment. Segments that retention or compaction has removed since remain readable through it.
 #[derive(Debug, Clone)]
@@ -220,7 +224,6 @@ impl LogView {
         timestamp: i64,
         wanted: impl Fn(OffsetAndTime) -> bool,
     ) -> Result<Option<OffsetAndTime>, StorageError> {
-        const DECOMPRESSED_MAX: usize = 1 << 30;
         let mut decoder = RecordDecoder::new(BufferPool::new(1 << 20), DECOMPRESSED_MAX);
         let mut set = RecordSet::default();
         let mut position = start;
@@ -230,10 +233,16 @@ impl LogView {
         };
         while let Some(found) = segment.scan(position, end, late_enough)? {
             position = found.position + found.batch.size() as u32;
-            found
-                .batch
-                .decode_into(&mut decoder, &mut set)
-                .map_err(|error| StorageError::damaged(&segment.path_of("log"), error.to_string()))?;
+            if let Err(error) = found.batch.decode_into(&mut decoder, &mut set) {
+                let Some(mut whole) = too_large(&found.batch, &error) else {
+                    return Err(StorageError::damaged(&segment.path_of("log"), error.to_string()));
+                };
+                whole.offset = whole.offset.max(self.log_start_offset);
+                if wanted(whole) {
+                    return Ok(Some(whole));
+                }
+                continue;
+            }
             let mut records = set.iter().map(|record| OffsetAndTime {
                 offset: record.offset(),
                 timestamp: record.timestamp(),
@@ -261,5 +270,20 @@ impl LogView {
         (0..self.segments.len())
             .map(|place| u64::from(self.size_of(place)))
             .sum()
+    }
+}
+
+/// The start of a batch that decompresses to more than a search may hold in memory: its records are not looked at.
+fn too_large(batch: &Batch, error: &BatchError) -> Option<OffsetAndTime> {
+    let is_too_large = matches!(
+        error.problem,
+        BatchProblem::Decompress(DecompressError::TooLarge { .. })
+    );
+    match batch {
+        Batch::V2(batch) if is_too_large => Some(OffsetAndTime {
+            offset: batch.header().base_offset,
+            timestamp: batch.header().max_timestamp,
+        }),
+        _ => None,
     }
 }

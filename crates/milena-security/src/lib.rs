@@ -19,6 +19,8 @@
 
 #[cfg(feature = "dev-certs")]
 pub mod dev_certs;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod jaas;
 pub mod jwt;
 pub mod principal;

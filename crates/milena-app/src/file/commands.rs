@@ -34,7 +34,7 @@ fn check(handler: &HandlerFile) -> Result<(), (&'static str, String)> {
             find(program).map_err(|problem| ("command", problem))
         }
         (None, Some(address)) => {
-            let service = HttpHandler::with_authority(address, handler.http_ca.as_deref());
+            let service = HttpHandler::with_tls(address, &handler.http_tls);
             service.map(drop).map_err(|error| ("http", error.to_string()))
         }
         _ => Err(("", "set either command or http".to_owned())),

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use super::keys::{Keys, Limit, Size};
 use crate::{
     failure::Scheme,
-    outside::START_TIMEOUT,
+    outside::{HttpTls, START_TIMEOUT},
     policy::{
         DeadLetters, DlqLimit, Exhausted, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Watermarks, WhenFull,
     },
@@ -24,8 +24,8 @@ pub struct HandlerFile {
     pub command: Option<Vec<String>>,
     /// For `milena run`: the URL of a service that gets one request per record.
     pub http: Option<String>,
-    /// PEM file with CA certificates in addition to those of the system, for https.
-    pub http_ca: Option<PathBuf>,
+    /// TLS of the service, for https.
+    pub http_tls: HttpTls,
     /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it
     /// is a failure of the record.
     pub pause_when_down: bool,
@@ -41,12 +41,23 @@ impl HandlerFile {
             policy: policy(keys),
             command: keys.get("command"),
             http: keys.get("http"),
-            http_ca: keys.get("http_ca").map(|path: String| path.into()),
+            http_tls: http_tls(keys),
             pause_when_down: keys.get("pause_when_down").unwrap_or(true),
             start_timeout: keys.get("start_timeout").unwrap_or(START_TIMEOUT),
         };
         keys.finish();
         file
+    }
+}
+
+fn http_tls(keys: &Keys<'_>) -> HttpTls {
+    let file = |key| keys.get(key).map(|path: String| PathBuf::from(path));
+    HttpTls {
+        ca: file("http_ca"),
+        certificate: file("http_certificate"),
+        key: file("http_key"),
+        keystore: file("http_keystore"),
+        password: keys.get("http_password").map(|text: String| text.into()),
     }
 }
 

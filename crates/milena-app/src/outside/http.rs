@@ -1,18 +1,13 @@
 //! Handlers that are HTTP services.
 
-use std::{
-    borrow::Cow,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use milena_http::{Client, ClientOptions, HttpError, Request, Response, Scheme, Url};
 
 use super::{
     duration_text,
     message::{OutcomeMessage, Request as RecordMessage},
-    tls,
+    tls::{HttpTls, ServiceTls},
 };
 use crate::handler::{Cx, Done, Fault};
 
@@ -31,12 +26,10 @@ const REFUSAL_CHARS_MAX: usize = 1024;
 pub enum HttpHandlerError {
     #[error("{}{}", .0, advice(.0))]
     Http(#[from] HttpError),
-    #[error("http_ca is {path}, but {address:?} is not https; remove http_ca")]
-    NotTls { address: String, path: PathBuf },
-    #[error("reading CA certificates from {path} failed: {problem}")]
-    Authority { path: PathBuf, problem: String },
-    #[error("no trusted CA certificates found; install ca-certificates, or set http_ca")]
-    NoAuthorities,
+    #[error("{address:?} is not https; remove http_ca and the other TLS settings")]
+    NotTls { address: String },
+    #[error("TLS cannot be configured: {problem}")]
+    Tls { problem: String },
     #[error("{host} timed out after {limit} ({setting})")]
     TimedOut {
         host: String,
@@ -52,7 +45,7 @@ pub enum HttpHandlerError {
 /// The setting that may help.
 fn advice(error: &HttpError) -> &'static str {
     match error {
-        HttpError::Tls { is_untrusted: true, .. } => "; set http_ca to a file with the certificate of its CA",
+        HttpError::Tls { is_untrusted: true, .. } => "; http_ca sets the trusted CA certificates",
         _ => "",
     }
 }
@@ -69,7 +62,7 @@ impl HttpHandlerError {
             Self::Http(HttpError::NotHttp { .. }) => "http.protocol",
             Self::Http(HttpError::TooLarge { .. }) => "http.too_large",
             Self::NoOutcome { .. } => "http.invalid_reply",
-            Self::Http(_) | Self::NotTls { .. } | Self::Authority { .. } | Self::NoAuthorities => "http.configuration",
+            Self::Http(_) | Self::NotTls { .. } | Self::Tls { .. } => "http.configuration",
         })
     }
 
@@ -89,6 +82,8 @@ impl HttpHandlerError {
 #[derive(Debug)]
 pub struct HttpHandler {
     client: Client,
+    /// `None` without https.
+    tls: Option<ServiceTls>,
     timeout: Option<Duration>,
     /// Path of the handler in its file, for messages.
     place: String,
@@ -98,11 +93,11 @@ pub struct HttpHandler {
 impl HttpHandler {
     /// A service at a URL. With https, its certificate must be signed by a CA that the system trusts.
     pub fn new(address: &str) -> Result<Self, HttpHandlerError> {
-        Self::with_authority(address, None)
+        Self::with_tls(address, &HttpTls::default())
     }
 
-    /// A service with additional CA certificates from a PEM file.
-    pub fn with_authority(address: &str, authority: Option<&Path>) -> Result<Self, HttpHandlerError> {
+    /// A service with own CA certificates, or one that demands a certificate of its clients.
+    pub fn with_tls(address: &str, tls: &HttpTls) -> Result<Self, HttpHandlerError> {
         let url = Url::parse(address).map_err(HttpError::from)?;
         let options = ClientOptions {
             connect_timeout: CONNECT_TIMEOUT,
@@ -110,18 +105,21 @@ impl HttpHandler {
             response_bytes_max: RESPONSE_BYTES_MAX,
             idle_max: IDLE_MAX,
         };
-        let client = match (url.scheme(), authority) {
-            (Scheme::Http, None) => Client::plain(url, options)?,
-            (Scheme::Http, Some(path)) => {
-                return Err(HttpHandlerError::NotTls {
-                    address: address.to_owned(),
-                    path: path.to_owned(),
-                });
+        let (client, tls) = match url.scheme() {
+            Scheme::Http if tls.is_set() => {
+                let address = address.to_owned();
+                return Err(HttpHandlerError::NotTls { address });
             }
-            (Scheme::Https, authority) => Client::secured(url, options, &tls::config(authority)?)?,
+            Scheme::Http => (Client::plain(url, options)?, None),
+            Scheme::Https => {
+                let tls = ServiceTls::new(tls).map_err(|problem| HttpHandlerError::Tls { problem })?;
+                let client = Client::secured(url, options, &tls.current().config())?;
+                (client, Some(tls))
+            }
         };
         Ok(Self {
             client,
+            tls,
             timeout: None,
             place: "handler".to_owned(),
             breaker: None,
@@ -148,6 +146,9 @@ impl HttpHandler {
     pub async fn handle(self: Arc<Self>, cx: Cx) -> Result<Done, Fault> {
         let body = serde_json::to_vec(&RecordMessage::new(0, &cx)).map_err(Fault::poison)?;
         let request = Request::post("application/json", body);
+        if let Some(tls) = &self.tls {
+            tls.follow(&self.client);
+        }
         let response = self.client.send(&request).await.map_err(|error| self.failed(error))?;
         if !response.is_success() {
             return Err(self.fault(self.refused(&response)));

@@ -33,6 +33,7 @@ pub use http::{HttpHandler, HttpHandlerError};
 pub(crate) use program::START_TIMEOUT;
 pub use program::{ProgramHandler, ProgramHandlerError};
 pub(crate) use programs::Programs;
+pub use tls::HttpTls;
 
 use crate::{
     App, AppFile,
@@ -99,7 +100,7 @@ fn on_program(mut app: App, handler: &HandlerFile, command: &[String], place: &s
 }
 
 fn on_service(mut app: App, handler: &HandlerFile, address: &str, place: &str) -> Result<App, BoxError> {
-    let service = HttpHandler::with_authority(address, handler.http_ca.as_deref())?;
+    let service = HttpHandler::with_tls(address, &handler.http_tls)?;
     let mut service = service.timeout(handler.policy.timeout, place);
     if handler.pause_when_down {
         app = app.around_handler(address);

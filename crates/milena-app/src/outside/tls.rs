@@ -1,52 +1,106 @@
-//! TLS to services, with rustls and ring.
+//! TLS to services, from the settings of a handler.
 
-use std::{path::Path, sync::Arc};
-
-use tokio_rustls::rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject},
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
-use super::HttpHandlerError;
+use milena_http::Client;
+use milena_security::{
+    Secret, reference,
+    tls::{ClientTls, Source, TlsError, TlsOptions},
+};
 
-/// The configuration of a client that trusts the CAs of the system, and those in a file.
-pub(super) fn config(authority: Option<&Path>) -> Result<Arc<ClientConfig>, HttpHandlerError> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| HttpHandlerError::Authority {
-        path: authority.unwrap_or(Path::new("")).to_owned(),
-        problem: error.to_string(),
-    })?;
-    let roots = authorities(authority)?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+use tokio::time::Instant;
+
+/// Interval of the checks whether a file of certificates has changed.
+const RELOAD_CHECK: Duration = Duration::from_secs(10);
+
+/// TLS settings of a service. Files are PEM, PKCS#12 or JKS, recognised by their content.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct HttpTls {
+    /// CA certificates that are trusted instead of those of the system: a file, or a directory of PEM files.
+    pub ca: Option<PathBuf>,
+    /// Certificate chain of this client.
+    pub certificate: Option<PathBuf>,
+    /// Private key of `certificate`.
+    pub key: Option<PathBuf>,
+    /// Certificate chain and private key in one file, instead of `certificate` and `key`.
+    pub keystore: Option<PathBuf>,
+    /// Password of the key or key store, or a reference such as `${env:NAME}`.
+    pub password: Option<Secret>,
 }
 
-/// CA certificates of the system and of a file.
-fn authorities(file: Option<&Path>) -> Result<RootCertStore, HttpHandlerError> {
-    let mut all = RootCertStore::empty();
-    let system = rustls_native_certs::load_native_certs();
-    for error in system.errors {
-        tracing::debug!(event = "system_ca_unreadable", %error, "reading some CA certificates of the system failed: {error}");
+impl HttpTls {
+    pub(super) fn is_set(&self) -> bool {
+        *self != Self::default()
     }
-    all.add_parsable_certificates(system.certs);
-    if let Some(path) = file {
-        let bad = |problem: String| HttpHandlerError::Authority {
-            path: path.to_owned(),
-            problem,
-        };
-        let found = CertificateDer::pem_file_iter(path).map_err(|error| bad(error.to_string()))?;
-        let found: Result<Vec<_>, _> = found.collect();
-        let found = found.map_err(|error| bad(error.to_string()))?;
-        if found.is_empty() {
-            return Err(bad("no BEGIN CERTIFICATE found".to_owned()));
+
+    fn options(&self) -> Result<TlsOptions, String> {
+        if self.keystore.is_some() && (self.certificate.is_some() || self.key.is_some()) {
+            return Err("set either http_keystore, or http_certificate and http_key".to_owned());
         }
-        for certificate in found {
-            all.add(certificate).map_err(|error| bad(error.to_string()))?;
+        if self.certificate.is_some() != self.key.is_some() {
+            return Err("set both http_certificate and http_key".to_owned());
+        }
+        let source = |path: &Option<PathBuf>| path.as_ref().map(Source::file);
+        let password = self.password.as_ref().map(|text| reference::resolve(text.expose()));
+        let password = password
+            .transpose()
+            .map_err(|error| format!("http_password: {error}"))?;
+        Ok(TlsOptions {
+            truststore: source(&self.ca),
+            certificate_chain: source(&self.certificate),
+            key: source(&self.key),
+            keystore: source(&self.keystore),
+            keystore_password: password.clone().filter(|_| self.keystore.is_some()),
+            key_password: password.filter(|_| self.key.is_some()),
+            ..TlsOptions::default()
+        })
+    }
+}
+
+/// TLS of one service, which follows its files.
+#[derive(Debug)]
+pub(super) struct ServiceTls {
+    client: ClientTls,
+    checked: Mutex<Instant>,
+}
+
+impl ServiceTls {
+    pub(super) fn new(settings: &HttpTls) -> Result<Self, String> {
+        let client = ClientTls::new(&settings.options()?).map_err(|error: TlsError| error.to_string())?;
+        Ok(Self {
+            client,
+            checked: Mutex::new(Instant::now()),
+        })
+    }
+
+    pub(super) fn current(&self) -> &ClientTls {
+        &self.client
+    }
+
+    /// Gives the client new certificates, if their files have changed since the last check.
+    pub(super) fn follow(&self, client: &Client) {
+        {
+            let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+            if checked.elapsed() < RELOAD_CHECK {
+                return;
+            }
+            *checked = Instant::now();
+        }
+        let reloaded = self.client.reload_if_changed().map_err(|error| error.to_string());
+        let replaced = reloaded.and_then(|is_new| match is_new {
+            true => client
+                .replace_tls(&self.client.config())
+                .map_err(|error| error.to_string()),
+            false => Ok(()),
+        });
+        if let Err(error) = replaced {
+            let url = client.url();
+            tracing::warn!(event = "http_certificates_unusable", %url, error, "changed certificates cannot be used; the old ones stay: {error}");
         }
     }
-    if all.is_empty() {
-        return Err(HttpHandlerError::NoAuthorities);
-    }
-    Ok(all)
 }

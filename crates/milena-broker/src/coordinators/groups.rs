@@ -54,8 +54,9 @@ struct State {
     /// The configuration that the machine knows.
     config: Option<Arc<BrokerConfig>>,
     waiters: ReplyWaiters<GroupReply>,
-    /// The share of the machine in [`Groups::groups`].
+    /// The share of the machine in [`Groups::groups`], and the counts that it follows from.
     counted: usize,
+    counted_from: Option<(usize, usize)>,
 }
 
 impl MachineState for State {
@@ -146,7 +147,12 @@ impl Groups {
 
     /// Counts the groups of a machine after a change.
     fn recount(&self, state: &mut State) {
-        let now = state.machine.as_ref().map_or(0, GroupCoordinator::groups_len);
+        let counts = state.machine.as_ref().map(GroupCoordinator::group_counts);
+        if counts == state.counted_from {
+            return;
+        }
+        state.counted_from = counts;
+        let now = state.machine.as_ref().map_or(0, GroupCoordinator::count_groups);
         let before = std::mem::replace(&mut state.counted, now);
         self.groups.fetch_add(now, Ordering::Relaxed);
         self.groups.fetch_sub(before, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! AlterPartitionReassignments 0–1. The one place for a replica is this broker, where it is already.
 
+use milena_machines::authorizer::Operation;
 use milena_wire::{
     errors::ErrorCode,
     messages::{
@@ -9,7 +10,7 @@ use milena_wire::{
     },
 };
 
-use super::common::{Outcome, RequestContext};
+use super::common::{Outcome, RequestContext, code_and_message};
 use crate::{
     node::{Node, Refusal},
     topics::Topic,
@@ -20,10 +21,20 @@ pub(super) fn handle(
     request: AlterPartitionReassignmentsRequest,
 ) -> Outcome<AlterPartitionReassignmentsResponse> {
     let node = cx.node;
+    let allowed = match cx.authorize_cluster(Operation::Alter) {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            ErrorCode::ClusterAuthorizationFailed,
+            "the client may not alter the cluster",
+        )),
+    };
     let responses = request.topics.into_iter().map(|requested| {
         let topic = node.topics().by_name(&requested.name).cloned();
         let partitions = requested.partitions.iter().map(|partition| {
-            let (error, error_message) = match reassign(node, topic.as_deref(), partition) {
+            let (error, error_message) = match allowed
+                .clone()
+                .and_then(|()| reassign(node, topic.as_deref(), partition))
+            {
                 Ok(()) => (ErrorCode::None, None),
                 Err(refusal) => (refusal.code, Some(refusal.reason.into())),
             };
@@ -40,10 +51,12 @@ pub(super) fn handle(
             ..Default::default()
         }
     });
+    let (error_code, error_message) = code_and_message(allowed.clone());
     Outcome::Ready(AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
         responses: responses.collect(),
-        error_message: None,
+        error_code,
+        error_message,
         ..Default::default()
     })
 }

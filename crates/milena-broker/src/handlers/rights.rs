@@ -103,14 +103,14 @@ pub(crate) const fn of(key: ApiKey) -> Option<Rights> {
         | ApiKey::DescribeQuorum
         | ApiKey::DescribeUserScramCredentials
         | ApiKey::ListPartitionReassignments => Rights::Cluster(Describe),
-        ApiKey::AlterPartitionReassignments
-        | ApiKey::AlterReplicaLogDirs
+        ApiKey::AlterReplicaLogDirs
         | ApiKey::AlterUserScramCredentials
         | ApiKey::CreateAcls
         | ApiKey::DeleteAcls
-        | ApiKey::ElectLeaders
         | ApiKey::UnregisterBroker
         | ApiKey::UpdateFeatures => Rights::Cluster(Alter),
+        // The error is at the top and in all rows.
+        ApiKey::AlterPartitionReassignments | ApiKey::ElectLeaders => Resources(&[(Alter, Cluster)]),
         // The response has the operations on the cluster, if the client may describe it. Directories have one error for all.
         ApiKey::DescribeCluster | ApiKey::DescribeLogDirs => Resources(&[(Describe, Cluster)]),
 

@@ -18,9 +18,10 @@ use super::{
     endpoint::Endpoint,
     establish::{Established, establish},
     failures::ConnectionFailure,
-    frames::{FrameMemory, FrameReader, ReadFrame, ReadFrameError},
+    frames::{FrameReader, ReadFrame, ReadFrameError},
     inbound::InboundRequest,
-    login::{Login, LoginIo},
+    login::{Login, LoginError, LoginIo},
+    memory::FrameMemory,
     outbound::OutboundResponse,
     transport::Transport,
 };
@@ -90,7 +91,11 @@ async fn run(established: Established, node: &Arc<Node>, peer: &Peer, endpoint: 
     let mut last_active = Instant::now();
     loop {
         if !throttle_time.is_zero() {
-            tokio::time::sleep(throttle_time).await;
+            tokio::time::sleep(throttle_time.min(idle_max)).await;
+            if throttle_time > idle_max {
+                // Its end would not be noticed for as long; as in Kafka, a throttled connection is idle.
+                return Err(CloseReason::Idle(idle_max));
+            }
         }
         throttle_time = tokio::select! {
             frame = frames.next(&mut connection.transport), if connection.pending.len() < pending_max => {
@@ -175,7 +180,12 @@ impl Connection<'_> {
             transport: &mut self.transport,
             frames,
         };
-        match login.run(Some(frame), io).await {
+        let limit = self.node.config().login_time_max();
+        let renewed = match tokio::time::timeout(limit, login.run(Some(frame), io)).await {
+            Ok(renewed) => renewed,
+            Err(_) => Err(LoginError::Timeout(limit)),
+        };
+        match renewed {
             Ok(session) => {
                 self.endpoint.metrics.reauthenticated();
                 tracing::debug!(

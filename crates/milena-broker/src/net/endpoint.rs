@@ -15,7 +15,7 @@ use milena_security::{
     tls::{ServerTls, TlsOptions},
 };
 
-use super::failures::LogLimit;
+use super::{failures::LogLimit, listener::BoundListener};
 use crate::{
     config::{BrokerConfig, ConfigError, Listener, ListenerSecurity, SaslOptions, SecurityProtocol},
     metrics::ListenerMetrics,
@@ -30,6 +30,8 @@ pub(crate) struct Endpoint {
     /// The advertised address.
     pub(crate) host: ByteString,
     pub(crate) port: u16,
+    /// Whether other machines can reach it.
+    is_exposed: bool,
     /// Replaced when settings change. A connection keeps the one that it began with.
     security: RwLock<Arc<EndpointSecurity>>,
     pub(crate) metrics: ListenerMetrics,
@@ -58,10 +60,11 @@ pub(crate) struct SaslEndpoint {
 pub(crate) struct Endpoints(Vec<Arc<Endpoint>>);
 
 impl Endpoints {
-    /// `bound` has the address of each listener. Reads key stores, and fails if one cannot be used.
-    pub(crate) fn open(config: &BrokerConfig, bound: &[SocketAddr]) -> Result<Self, ConfigError> {
-        let opened = config.listeners.iter().zip(bound).map(|(listener, address)| {
+    /// Reads key stores, and fails if one cannot be used.
+    pub(crate) fn open(config: &BrokerConfig, bound: &[BoundListener]) -> Result<Self, ConfigError> {
+        let opened = config.listeners.iter().zip(bound).map(|(listener, bound)| {
             let security = config.security_of(listener)?;
+            check_exposure(config, listener, &security, bound.is_exposed)?;
             for (key, reason) in &security.ignored {
                 tracing::warn!(
                     event = "setting_ignored",
@@ -71,12 +74,13 @@ impl Endpoints {
                     "a setting has no effect on a listener"
                 );
             }
-            let (host, port) = advertised(config, listener, *address);
+            let (host, port) = advertised(config, listener, bound.address);
             Ok(Arc::new(Endpoint {
                 name: listener.name.as_str().into(),
                 protocol: listener.protocol,
                 host: host.into(),
                 port,
+                is_exposed: bound.is_exposed,
                 security: RwLock::new(Arc::new(EndpointSecurity::open(listener, security, None)?)),
                 metrics: ListenerMetrics::default(),
                 failure_log: LogLimit::default(),
@@ -101,6 +105,7 @@ impl Endpoints {
         let prepared = self.0.iter().zip(&config.listeners).map(|(endpoint, listener)| {
             let present = endpoint.security();
             let security = config.security_of(listener)?;
+            check_exposure(config, listener, &security, endpoint.is_exposed)?;
             let opened = EndpointSecurity::open(listener, security, Some(&present))?;
             Ok(Arc::new(opened))
         });
@@ -229,6 +234,24 @@ impl fmt::Debug for SaslEndpoint {
             .field("mechanisms", &self.mechanisms)
             .finish_non_exhaustive()
     }
+}
+
+/// Refuses settings made at run time that would open a listener to strangers from other machines.
+fn check_exposure(
+    config: &BrokerConfig,
+    listener: &Listener,
+    security: &ListenerSecurity,
+    is_exposed: bool,
+) -> Result<(), ConfigError> {
+    if !is_exposed || config.allow_unauthenticated || security.authenticates() {
+        return Ok(());
+    }
+    Err(ConfigError::Security {
+        listener: listener.name.clone(),
+        problem: "other machines can reach it, so its clients must log in or need certificates, unless the broker is \
+                  started with milena.allow.unauthenticated=true"
+            .to_owned(),
+    })
 }
 
 /// The advertised host and port of a listener.

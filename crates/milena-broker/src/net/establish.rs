@@ -46,15 +46,12 @@ pub(super) async fn establish(
     }
     let config = node.config();
     let mut place = node.unauthenticated.enter(config.max_unauthenticated_connections);
-    // A failed log-in is delayed before its response.
-    let limit_ms = u64::from(config.authentication_timeout_ms) + u64::from(config.failed_authentication_delay_ms);
-    let limit = Duration::from_millis(limit_ms);
+    let limit = config.login_time_max();
     let steps = Box::pin(authenticate(socket, peer, (endpoint, &security), node));
     let result = tokio::select! {
-        result = tokio::time::timeout(limit, steps) => result.unwrap_or_else(|_| {
-            let reason = format!("no log-in within {limit_ms} ms (milena.authentication.timeout.ms)");
-            Err(Some(ConnectionFailure::new(FailureKind::Timeout, reason)))
-        }),
+        result = tokio::time::timeout(limit, steps) => {
+            result.unwrap_or_else(|_| Err(LoginError::Timeout(limit).failure()))
+        }
         () = place.evicted() => {
             let reason = "too many connections had not logged in (milena.max.unauthenticated.connections); this was the \
                           oldest";

@@ -17,6 +17,13 @@ use crate::{config::Listener, node::Node};
 pub(crate) struct BoundListener {
     sockets: Vec<TcpListener>,
     pub(crate) address: SocketAddr,
+    /// Whether other machines can reach it.
+    pub(crate) is_exposed: bool,
+}
+
+/// Whether other machines can reach an address.
+pub(crate) fn is_exposed(address: &SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
 }
 
 /// The addresses of a listener.
@@ -56,7 +63,11 @@ pub(crate) fn bind(addresses: &[SocketAddr], backlog: u32) -> io::Result<BoundLi
     }
     let first = sockets.first().ok_or(io::ErrorKind::AddrNotAvailable)?;
     let address = first.local_addr()?;
-    Ok(BoundListener { sockets, address })
+    Ok(BoundListener {
+        sockets,
+        address,
+        is_exposed: addresses.iter().any(is_exposed),
+    })
 }
 
 /// The TLS handshakes that may use the processor at once: half of the workers, so that the others serve connections.

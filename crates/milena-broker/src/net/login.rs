@@ -50,6 +50,7 @@ pub(super) enum LoginError {
     Refused(AuthenticationFailure),
     /// The client speaks another protocol.
     WrongProtocol(ConnectionFailure),
+    Timeout(Duration),
 }
 
 impl Login {
@@ -122,7 +123,7 @@ impl Login {
                 None => Ok(self.authenticator.handle_oversized_frame()),
             },
             Err(ReadFrameError::Io(error)) => Err(LoginError::Disconnected(Some(error))),
-            Err(error @ ReadFrameError::Stalled(_)) => {
+            Err(error @ (ReadFrameError::Stalled(_) | ReadFrameError::TooSlow)) => {
                 Err(LoginError::Disconnected(Some(io::Error::other(error.to_string()))))
             }
         }
@@ -148,6 +149,10 @@ impl LoginError {
             }
             Self::Failed(failure) => Some(ConnectionFailure::new(FailureKind::Login, failure.to_string())),
             Self::Refused(failure) => Some(ConnectionFailure::new(FailureKind::NoLogin, failure.to_string())),
+            Self::Timeout(limit) => {
+                let reason = format!("no log-in within {limit:?} (milena.authentication.timeout.ms)");
+                Some(ConnectionFailure::new(FailureKind::Timeout, reason))
+            }
             Self::WrongProtocol(failure) => Some(ConnectionFailure::new(failure.kind, failure.reason.clone())),
         }
     }

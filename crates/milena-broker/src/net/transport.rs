@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -52,7 +52,7 @@ impl FrameSource for Transport {
         match self {
             Self::Plain(socket) => {
                 buffer.reserve(wanted);
-                socket.read_buf(buffer).await
+                socket.read_buf(&mut buffer.limit(wanted)).await
             }
             Self::Tls { stream, buffers } => stream.read(buffer, wanted, buffers).await,
         }

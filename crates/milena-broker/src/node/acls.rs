@@ -65,6 +65,9 @@ impl Node {
         if added.is_empty() {
             return results(None);
         }
+        if let Err(refusal) = self.check_room_for_acls(authorizer.acls().len(), added.values()) {
+            return results(Some(refusal));
+        }
         let records = added.iter().map(|(id, acl)| (id.to_string(), AclRecord::from(acl)));
         let change = Change::Acls {
             added: records.collect(),

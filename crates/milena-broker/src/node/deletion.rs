@@ -12,6 +12,9 @@ use crate::{
     topics::{Topic, is_internal},
 };
 
+/// The most ids of deleted topics that are remembered while the broker runs.
+const DELETED_MAX: usize = 100_000;
+
 impl Node {
     /// Deletes topics, durably when this returns. All of them together cost one sync of the metadata.
     pub(crate) fn delete_topics(
@@ -50,7 +53,13 @@ impl Node {
                 .map(|outcome| outcome.and_then(|()| Err(refusal.clone())))
                 .collect();
         }
-        self.topic_ids().deleted.extend(leaving.iter().map(|topic| topic.id));
+        {
+            let deleted = &mut self.topic_ids().deleted;
+            deleted.extend(leaving.iter().map(|topic| topic.id));
+            while deleted.len() > DELETED_MAX {
+                deleted.pop_first();
+            }
+        }
         {
             let mut topics = self.topics_mut();
             for topic in &leaving {

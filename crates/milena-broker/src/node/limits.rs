@@ -1,5 +1,6 @@
 //! Limits of what requests can make the node keep.
 
+use milena_machines::authorizer::Acl;
 use milena_wire::errors::ErrorCode;
 
 use super::{Node, Refusal};
@@ -77,6 +78,30 @@ impl Node {
         }
         if present >= max {
             return Err(self.refuse(format!("{present} have configs already, and {setting} is {max}")));
+        }
+        Ok(())
+    }
+
+    /// Checks the number and the names of new ACLs, besides those that are present.
+    pub(super) fn check_room_for_acls<'a>(
+        &self,
+        present: usize,
+        added: impl Iterator<Item = &'a Acl>,
+    ) -> Result<(), Refusal> {
+        let (acls_max, name_bytes_max) = (self.config().limits.acls, self.config().limits.name_bytes);
+        let mut total = present;
+        for acl in added {
+            total += 1;
+            let names = [&acl.resource_name, &acl.principal, &acl.host];
+            let bytes = names.map(|name| name.len()).into_iter().max().unwrap_or(0);
+            if bytes > name_bytes_max {
+                let reason = format!("a name has {bytes} bytes, and milena.max.name.bytes is {name_bytes_max}");
+                return Err(Refusal::new(ErrorCode::InvalidRequest, reason));
+            }
+        }
+        if total > acls_max {
+            let reason = format!("there are {present} ACLs, {total} are too many, and milena.max.acls is {acls_max}");
+            return Err(self.refuse(reason));
         }
         Ok(())
     }

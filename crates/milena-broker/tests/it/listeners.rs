@@ -207,3 +207,20 @@ fn clients_of_other_protocols_are_counted_by_what_they_speak() {
     }
     broker.shutdown();
 }
+
+/// The settings of a listener as Kafka's documents have them for OAUTHBEARER.
+#[test]
+fn callback_handlers_of_kafka_are_accepted_and_others_refused() {
+    let key = "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class";
+    let set = |class: &str| {
+        broker(&[
+            ("listeners", "SASL_SSL://127.0.0.1:0"),
+            ("sasl.enabled.mechanisms", "OAUTHBEARER"),
+            ("sasl.oauthbearer.jwks.endpoint.url", "https://login.example.org/keys"),
+            (key, class),
+        ])
+    };
+    set("org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler").unwrap();
+    let error = set("com.example.Handler").unwrap_err().to_string();
+    assert!(error.contains("Java classes cannot be loaded"), "{error}");
+}

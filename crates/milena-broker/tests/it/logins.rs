@@ -102,7 +102,7 @@ fn a_client_that_logs_in_is_served_with_and_without_tls() {
 fn a_failed_log_in_has_a_reason_after_a_delay_and_ends_the_connection() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start_sasl(dir.path(), &[]);
-    for (user, password) in [("alice", "wrong"), ("nobody", "wonder")] {
+    for (user, password) in [("alice", "wrong"), ("mallory", "wonder")] {
         let mut client = client(&broker);
         let began = Instant::now();
         let response = log_in(&mut client, user, password);

@@ -19,6 +19,7 @@ mod failing_disk;
 mod fetch_sessions;
 mod foreign_suites;
 mod kafkas_facts;
+mod limits;
 mod listeners;
 mod logins;
 mod metadata;
@@ -33,6 +34,7 @@ mod telemetry;
 mod throttle;
 mod tls;
 mod tls_client;
+mod tokens;
 mod topics;
 
 use milena_broker::config::{BrokerConfig, BrokerOverrides, ConfigError, TopicConfig, TopicOverrides};

@@ -214,6 +214,18 @@ fn a_producer_over_its_quota_is_throttled_on_all_connections() {
 }
 
 #[test]
+fn a_connection_that_is_throttled_for_longer_than_it_may_be_idle_is_closed() {
+    play(Options::default(), &[("connections.max.idle.ms", "5000")], |scene| {
+        let mut client = scene.client();
+        set(&mut client, ANONYMOUS, "producer_byte_rate", 1.0);
+        let produce = produce_request("letters", 0, batch(&[&"x".repeat(10_000)]));
+        assert!(client.call(&produce, 12).throttle_time_ms > 9_000_000);
+        scene.advance(Duration::from_millis(5_010));
+        assert!(client.receive_frame().is_none());
+    });
+}
+
+#[test]
 fn the_most_specific_quota_decides() {
     play(Options::default(), &[], |scene| {
         let mut client = scene.client();

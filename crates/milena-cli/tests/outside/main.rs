@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod acl_table;
 mod acls;
+mod certificates;
 #[path = "../../../milena-broker/tests/it/client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the broker")]
 mod client;
@@ -30,5 +31,6 @@ mod process;
 mod program;
 mod programs;
 mod promtool;
+mod quotas;
 mod secured;
 mod streams;

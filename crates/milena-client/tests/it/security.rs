@@ -193,19 +193,14 @@ async fn certificates_are_checked_for_their_issuer_and_name() {
         .connect(Duration::from_secs(60))
         .await
         .unwrap();
-    // The certificate has the names localhost and 127.0.0.1.
+    // The certificate has the names localhost and 127.0.0.1. A name in the form of DNS ends in a dot.
     let port = secured.broker.as_ref().unwrap().listener("SSL").port();
-    let mut settings = secured.of("SSL", &[]);
-    settings.set("bootstrap.servers", format!("localhost:{port}"));
-    Admin::new(settings.clone())
-        .unwrap()
-        .connect(Duration::from_secs(60))
-        .await
-        .unwrap();
-    settings.set("bootstrap.servers", format!("127.0.0.2:{port}"));
-    let error = Admin::new(settings).unwrap().connect(Duration::from_secs(2)).await;
-    // Linux connects to the listener of 127.0.0.1 only by that address, so that the name is not reached.
-    assert!(error.is_err());
+    for host in ["localhost", "localhost."] {
+        let mut settings = secured.of("SSL", &[]);
+        settings.set("bootstrap.servers", format!("{host}:{port}"));
+        let admin = Admin::new(settings).unwrap();
+        admin.connect(Duration::from_secs(60)).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -223,7 +218,6 @@ async fn a_client_follows_the_certificate_authority_of_its_file() {
     admin.connect(Duration::from_secs(60)).await.unwrap();
     std::fs::write(&file, "garbage").unwrap();
     admin.reload_certificates().unwrap_err();
-    assert_eq!(admin.reload_certificates().is_err(), true);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,7 +235,8 @@ async fn sessions_are_renewed_under_load() {
             let deliveries: Vec<_> = (count..count + 20).map(|number| number.to_string()).collect();
             for value in &deliveries {
                 let record = ProducerRecord::new("renewed").value(value.as_bytes());
-                producer.enqueue(record).await.unwrap();
+                // The consumer shows that all were written.
+                let _ = producer.enqueue(record).await.unwrap();
             }
             count += deliveries.len();
         }

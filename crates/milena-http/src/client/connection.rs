@@ -2,13 +2,14 @@
 
 use std::{io, sync::Arc};
 
+use milena_security::tls;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     net::TcpStream,
 };
 use tokio_rustls::{
     TlsConnector,
-    rustls::{self, CertificateError, ClientConfig, pki_types::ServerName},
+    rustls::{self, ClientConfig, pki_types::ServerName},
 };
 
 use super::HttpError;
@@ -33,15 +34,13 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    pub(super) fn secured(url: &Url, tls: &Arc<ClientConfig>) -> Result<Self, HttpError> {
-        // Certificates never have the dot of an absolute name.
-        let name = url.host().trim_end_matches('.').to_owned();
-        let name = ServerName::try_from(name).map_err(|error| HttpError::Tls {
+    pub(super) fn secured(url: &Url, config: &Arc<ClientConfig>) -> Result<Self, HttpError> {
+        let name = tls::server_name(url.host()).map_err(|error| HttpError::Tls {
             host: url.authority().to_owned(),
             problem: error.to_string(),
             is_untrusted: false,
         })?;
-        let mut config = ClientConfig::clone(tls);
+        let mut config = ClientConfig::clone(config);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self::Secured {
             connector: TlsConnector::from(Arc::new(config)),
@@ -66,20 +65,32 @@ impl Transport {
     }
 }
 
-/// Explains an error of the handshake, with a remedy.
+/// The error of a request whose connection failed. With TLS 1.3, a service refuses a client's certificate only here.
+pub(super) fn lost(error: io::Error, host: &str) -> HttpError {
+    let host = host.to_owned();
+    match cause(&error) {
+        Some(_) => tls_error(error, host),
+        None => HttpError::Disconnected { host, error },
+    }
+}
+
+fn cause(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Explains an error of TLS, with a remedy.
 fn tls_error(error: io::Error, host: String) -> HttpError {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let Some(inner) = inner else {
+    let Some(inner) = cause(&error) else {
         return HttpError::Unreachable { host, error };
     };
-    let advice = match inner {
-        rustls::Error::InvalidMessage(_) => "; the port may serve HTTP without TLS",
-        _ => "",
+    let problem = match inner {
+        rustls::Error::InvalidMessage(_) => format!("{inner}; the port may serve HTTP without TLS"),
+        rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_) => tls::explain(&error, &host).text,
+        _ => inner.to_string(),
     };
-    let untrusted = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
     HttpError::Tls {
+        is_untrusted: matches!(inner, rustls::Error::InvalidCertificate(_)),
         host,
-        problem: format!("{inner}{advice}"),
-        is_untrusted: *inner == untrusted,
+        problem,
     }
 }

@@ -63,7 +63,7 @@ pub enum HttpError {
     Tls {
         host: String,
         problem: String,
-        /// The certificate of the service comes from a CA that is not trusted here.
+        /// The certificate of the service is refused here.
         is_untrusted: bool,
     },
     #[error("{host} cannot be reached: {error}")]
@@ -181,10 +181,7 @@ impl Client {
 
     async fn exchange(&self, mut connection: Connection, request: &[u8]) -> Result<Response, HttpError> {
         let host = self.url.authority();
-        let lost = |error| HttpError::Disconnected {
-            host: host.to_owned(),
-            error,
-        };
+        let lost = |error| connection::lost(error, host);
         connection.write_all(request).await.map_err(lost)?;
         connection.flush().await.map_err(lost)?;
         let mut reader = response::Reader::new(host, self.options.response_bytes_max, &mut connection);

@@ -4,7 +4,10 @@ use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 
-use super::{HttpError, connection::Connection};
+use super::{
+    HttpError,
+    connection::{self, Connection},
+};
 
 /// Bound of the head, and of all chunk heads and trailers together.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -223,10 +226,7 @@ impl<'a> Reader<'a> {
     }
 
     fn lost(&self, error: io::Error) -> HttpError {
-        HttpError::Disconnected {
-            host: self.host.to_owned(),
-            error,
-        }
+        connection::lost(error, self.host)
     }
 
     fn too_large(&self) -> HttpError {

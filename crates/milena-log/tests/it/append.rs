@@ -411,8 +411,50 @@ fn a_batch_that_decompresses_to_far_more_than_may_be_sent_is_refused() {
         ..LogConfig::default()
     });
     larger.append(&bomb, 0, 1_000).unwrap();
-    // Nothing is decompressed unless a check needs it.
-    log(LogConfig::default()).append(&bomb, 0, 1_000).unwrap();
+    // Nothing is decompressed unless a check needs it; a search by time then finds the batch, not the record.
+    let stored = log(LogConfig::default());
+    stored.append(&bomb, 0, 1_000).unwrap();
+    let found = stored.view().offset_for_time(5).unwrap().unwrap();
+    assert_eq!((found.offset, found.timestamp), (0, 5));
+    let latest = stored.view().latest_record().unwrap().unwrap();
+    assert_eq!((latest.offset, latest.timestamp), (0, 5));
+    assert!(stored.view().offset_for_time(6).unwrap().is_none());
+}
+
+#[test]
+fn producers_beyond_the_limit_are_refused_unless_others_were_idle_for_long() {
+    let log = log(LogConfig {
+        producers_max: 2,
+        ..LogConfig::default()
+    });
+    let append = |producer_id, now_ms: i64| {
+        let options = BatchOptions {
+            producer_id,
+            producer_epoch: 0,
+            base_sequence: 0,
+            ..BatchOptions::default()
+        };
+        let mut builder = BatchBuilder::new(options);
+        let record = NewRecord {
+            timestamp: now_ms,
+            key: None,
+            value: Some(b"x"),
+            headers: &[],
+        };
+        builder.append(&record).unwrap();
+        log.append(&builder.finish(), 0, now_ms)
+    };
+    append(1, 0).unwrap();
+    append(2, 300_000).unwrap();
+    let refused = append(3, 500_000).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::PolicyViolation);
+    assert!(
+        refused.to_string().contains("milena.max.producers.per.partition"),
+        "{refused}"
+    );
+    // The first has been silent for ten minutes: it gives up its place.
+    append(3, 700_000).unwrap();
+    append(4, 700_000).unwrap_err();
 }
 
 #[test]

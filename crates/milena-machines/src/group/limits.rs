@@ -49,9 +49,17 @@ impl LimitExceeded {
 }
 
 impl GroupCoordinator {
-    /// The number of groups: those that have or had members, or those with offsets, if they are more.
-    pub fn groups_len(&self) -> usize {
-        self.groups.len().max(self.offsets.groups_len())
+    /// The number of groups that have or had members, and of those with offsets. A group may be among both.
+    pub fn group_counts(&self) -> (usize, usize) {
+        (self.groups.len(), self.offsets.groups_len())
+    }
+
+    /// The number of groups. It takes as long as there are groups with offsets, so it is counted when
+    /// [`Self::group_counts`] have changed.
+    pub fn count_groups(&self) -> usize {
+        let with_offsets = self.offsets.group_ids().into_iter();
+        let only_offsets = with_offsets.filter(|group_id| !self.groups.contains_key(*group_id));
+        self.groups.len() + only_offsets.count()
     }
 
     /// Checks that a request keeps to the limits. `may_create` tells whether there may be one more group.

@@ -17,6 +17,7 @@ mod consumer;
 mod fetch_positions;
 mod fetch_session;
 mod groups_admin;
+mod limits;
 mod member;
 mod offsets_commit;
 mod offsets_delete;

@@ -3,6 +3,7 @@
 mod calls;
 mod process;
 mod record;
+mod security;
 
 use std::{
     collections::BTreeMap,
@@ -17,6 +18,7 @@ pub(crate) use record::encode_batch_at;
 
 use crate::{faults::Faults, proxy::Proxy};
 use process::Process;
+use security::{Security, SecurityOptions};
 
 /// Members of a group are to hear of each other soon, and a name with a slip in it is not to become a topic.
 const SETTINGS: &[(&str, &str)] = &[
@@ -65,6 +67,9 @@ pub struct TestBroker {
     proxy: Proxy,
     process: Mutex<Option<Process>>,
     directory: tempfile::TempDir,
+    security: Security,
+    /// The ports of the secured listeners, once they are known.
+    secured_ports: Mutex<BTreeMap<&'static str, u16>>,
 }
 
 impl TestBroker {
@@ -80,6 +85,7 @@ impl TestBroker {
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             nodes: 1,
+            security: SecurityOptions::default(),
         }
     }
 
@@ -117,7 +123,11 @@ impl TestBroker {
     }
 
     fn open(&self) {
-        let process = Process::start(&self.settings);
+        let mut settings = self.settings.clone();
+        let listeners = security::listeners(&self.security, &self.secured_ports());
+        settings.insert("listeners".to_owned(), listeners);
+        let process = Process::start(&settings);
+        *self.secured_ports() = security::ports(&self.security, |name| process.listener_address(name));
         self.proxy.open(process.address);
         *self.process() = Some(process);
     }
@@ -127,6 +137,10 @@ impl TestBroker {
         let process = self.process();
         let process = process.as_ref().expect("the broker does not run: restart it first");
         process.address
+    }
+
+    fn secured_ports(&self) -> MutexGuard<'_, BTreeMap<&'static str, u16>> {
+        self.secured_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
@@ -154,6 +168,7 @@ impl fmt::Debug for TestBroker {
 pub struct TestBrokerBuilder {
     settings: BTreeMap<String, String>,
     nodes: u16,
+    security: SecurityOptions,
 }
 
 impl TestBrokerBuilder {
@@ -183,11 +198,8 @@ impl TestBrokerBuilder {
         let proxy = Proxy::start(self.nodes);
         let advertised = format!("PLAINTEXT://{}", proxy.address());
         let path = directory.path().display().to_string();
-        let own = [
-            ("listeners", "PLAINTEXT://127.0.0.1:0".to_owned()),
-            ("advertised.listeners", advertised),
-            ("log.dirs", path),
-        ];
+        let security = Security::new(self.security, &mut self.settings);
+        let own = [("advertised.listeners", advertised), ("log.dirs", path)];
         for (key, value) in own {
             self.settings.insert(key.to_owned(), value);
         }
@@ -196,8 +208,11 @@ impl TestBrokerBuilder {
             proxy,
             process: Mutex::new(None),
             directory,
+            security,
+            secured_ports: Mutex::default(),
         };
         broker.open();
+        broker.create_scram_users();
         broker
     }
 }

@@ -32,6 +32,10 @@ impl Process {
         })
     }
 
+    pub(super) fn listener_address(&self, name: &str) -> Option<SocketAddr> {
+        self.broker.listener_address(name)
+    }
+
     /// Nothing is closed, but all threads have ended when this returns.
     pub(super) fn kill(self) {
         apart(move || {

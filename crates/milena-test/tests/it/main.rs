@@ -12,4 +12,5 @@ mod leaders;
 mod mock;
 mod parity;
 mod reading;
+mod security;
 mod wire;

@@ -1,6 +1,6 @@
 //! The typed configuration of the broker.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use milena_config::{ConfigMap, ConfigValue, FromConfigValue, Origin, Setting, Source, choices};
 use milena_machines::{authorizer::AuthorizerConfig, group::GroupConfig, transaction::TransactionConfig};
@@ -257,6 +257,12 @@ impl BrokerConfig {
             overrides,
             effective,
         })
+    }
+
+    /// The longest time that a log-in may take, with the delay before the response if it fails.
+    pub(crate) fn login_time_max(&self) -> Duration {
+        let delay_ms = u64::from(self.failed_authentication_delay_ms);
+        Duration::from_millis(u64::from(self.authentication_timeout_ms) + delay_ms)
     }
 
     /// The value of any key of the broker.

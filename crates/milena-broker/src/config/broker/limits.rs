@@ -7,6 +7,7 @@ use super::super::{BrokerOverrides, ConfigError};
 /// The bounds `milena.max.*`: each is named after its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitsConfig {
+    pub acls: usize,
     pub client_metrics_instances: usize,
     pub client_metrics_subscriptions: usize,
     pub config_value_bytes: usize,
@@ -39,6 +40,7 @@ impl LimitsConfig {
     pub(crate) fn resolve(raw: &BrokerOverrides) -> Result<Self, ConfigError> {
         let get = |name| Ok::<usize, ConfigError>(usize::try_from(raw.get::<i32>(name)?).unwrap_or(0));
         Ok(Self {
+            acls: get("milena.max.acls")?,
             client_metrics_instances: get("milena.max.client.metrics.instances")?,
             client_metrics_subscriptions: get("milena.max.client.metrics.subscriptions")?,
             config_value_bytes: get("milena.max.config.value.bytes")?,

@@ -221,6 +221,7 @@ const PER_MECHANISM: &[&str] = &[
     "connections.max.reauth.ms",
     "milena.oauthbearer.unsecured",
     "sasl.jaas.config",
+    "sasl.server.callback.handler.class",
 ];
 
 const NOT_PER_LISTENER: &str = "it cannot be set for a single listener; set it for the broker";

@@ -300,6 +300,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
     "milena.durability" String = "os", allowed(OneOf(Durability::NAMES)), cluster_wide,
         about("The durability of an acknowledged record: memory (none), os (survives a crash of the process), or fsync \
                (on disk).");
+    "milena.max.acls" Int = "100000", at_least(0), cluster_wide,
+        about("The largest number of ACLs.");
     "milena.max.client.metrics.instances" Int = "16384", at_least(1),
         about("The largest number of clients whose metrics subscriptions are remembered; the one that was silent for \
                longest is forgotten.");
@@ -418,6 +420,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The claim of a token that has its scope.");
     "sasl.oauthbearer.sub.claim.name" String = "sub",
         about("The claim of a token that has the name of the principal.");
+    "sasl.server.callback.handler.class" Class, default_or(KAFKAS_CALLBACK_HANDLERS, NO_JAVA_CLASSES),
+        about("The Java class that checks credentials in Kafka. Those of Kafka itself are accepted; this broker does the same.");
     "sasl.server.max.receive.size" Int = "524288",
         about("The largest SASL message that is read before a client is authenticated.");
     "share.coordinator.append.linger.ms" Int = "-1", at_least(-1), default_only(NO_SUCH_BUFFER),
@@ -531,7 +535,6 @@ const NOT_SLOWED: &str = "compaction is not throttled";
 const ONE_CHECKPOINT: &str = "all checkpoints are written together, every log.flush.offset.checkpoint.interval.ms";
 const NO_DELAY: &str = "background tasks begin one interval after the start";
 const NO_QUEUE: &str = "there is no request queue; queued.max.request.bytes limits the requests in memory";
-const NO_QUOTAS: &str = "the broker has no quotas";
 const SYSTEM_BUFFERS: &str = "the operating system adapts the socket buffers";
 const NO_SUCH_BUFFER: &str = "the broker has no such buffer";
 pub(crate) const NO_SHARE_GROUPS: &str = "share groups are not supported yet";
@@ -540,6 +543,12 @@ pub(crate) const ASSIGNS_AT_ONCE: &str = "partitions are assigned as soon as a g
 const NO_REPLICAS_TO_WAIT_FOR: &str = "there are no replicas to wait for";
 const OFFSETS_AS_THEY_ARE: &str = "the records of groups are too small for compression";
 const NO_TWO_PHASE_COMMIT: &str = "two-phase commit is not supported";
+const KAFKAS_CALLBACK_HANDLERS: &[&str] = &[
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
+    "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
+];
+const NO_JAVA_CLASSES: &str = "Java classes cannot be loaded";
 const NO_OUTBOUND: &str = "the broker connects to no other";
 const NOT_JAVAS_TLS: &str = "the broker does not use Java's TLS";
 const VERSIONS_ELSEWHERE: &str = "ssl.enabled.protocols selects the versions of TLS";

@@ -47,7 +47,6 @@ pub(crate) const UNSUPPORTED: &[(&str, &[&str])] = &[
             "principal.builder.class",
             "sasl.client.callback.handler.class",
             "sasl.login.",
-            "sasl.server.callback.handler.class",
             "security.providers",
             "ssl.engine.factory.class",
         ],

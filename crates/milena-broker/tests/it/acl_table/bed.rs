@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use milena_wire::{Uuid, api::ApiKey, messages::*};
+use milena_wire::{Uuid, api::ApiKey, message::Request, messages::*};
 
 use crate::client::{Client, batch};
 
@@ -16,7 +16,7 @@ pub const GROUP: &str = "readers";
 pub const WORKERS: &str = "workers";
 pub const TRANSACTION: &str = "transfer";
 const WORKER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The principal of the client. The administrator is a super user.
 pub const PRINCIPAL: &str = "User:alice";
@@ -33,7 +33,7 @@ pub struct Bed {
 impl Bed {
     pub fn new(mut admin: Client, connect: impl Fn() -> Client + 'static) -> Self {
         let topic_id = admin.create_topic(TOPIC, 1, &[]);
-        let served = admin.call(&ApiVersionsRequest::default(), 0);
+        let served = admin.try_call(&ApiVersionsRequest::default(), 0).unwrap();
         let mut bed = Self {
             client: connect(),
             admin,
@@ -46,8 +46,30 @@ impl Bed {
         while bed.admin.produce(TOPIC, 0, batch(&["one"])).error_code != 0 {
             assert!(began.elapsed() < PATIENCE, "the topic has no leader");
         }
+        bed.find_coordinators();
         bed.commit();
         bed
+    }
+
+    /// The response to a request of the administrator.
+    pub fn ask<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
+        let response = self.admin.try_call(request, version);
+        response.unwrap_or_else(|| panic!("{} version {version}: closed", R::NAME))
+    }
+
+    /// Kafka creates the topics of the coordinators when a client looks for them.
+    fn find_coordinators(&mut self) {
+        let began = Instant::now();
+        for (key_type, key) in [(0, GROUP), (1, TRANSACTION)] {
+            let request = FindCoordinatorRequest {
+                key_type,
+                coordinator_keys: vec![key.into()],
+                ..Default::default()
+            };
+            while self.ask(&request, 4).coordinators[0].error_code != 0 {
+                assert!(began.elapsed() < PATIENCE, "no coordinator of {key}");
+            }
+        }
     }
 
     /// Whether the broker serves the API of a probe.
@@ -79,13 +101,13 @@ impl Bed {
             filters: vec![all],
             ..Default::default()
         };
-        let deleted = self.admin.call(&request, 3);
+        let deleted = self.ask(&request, 3);
         assert_eq!(deleted.filter_results[0].error_code, 0, "{deleted:?}");
         let request = CreateAclsRequest {
             creations: rights.iter().map(|right| acl(right)).collect(),
             ..Default::default()
         };
-        let created = self.admin.call(&request, 3);
+        let created = self.ask(&request, 3);
         assert!(
             created.results.iter().all(|result| result.error_code == 0),
             "{created:?}"
@@ -107,7 +129,7 @@ impl Bed {
         };
         let began = Instant::now();
         loop {
-            let described = self.admin.call(&request, 3);
+            let described = self.ask(&request, 3);
             let seen: usize = described.resources.iter().map(|resource| resource.acls.len()).sum();
             if seen == count {
                 return;
@@ -121,7 +143,7 @@ impl Bed {
         let request = super::group_probes::offset_commit(GROUP, TOPIC);
         let began = Instant::now();
         loop {
-            let committed = self.admin.call(&request, 9);
+            let committed = self.ask(&request, 9);
             if committed.topics[0].partitions[0].error_code == 0 {
                 return;
             }
@@ -148,7 +170,7 @@ impl Bed {
                 topic_partitions: is_new.then(Vec::new),
                 ..Default::default()
             };
-            let response = self.admin.call(&request, 1);
+            let response = self.ask(&request, 1);
             match response.error_code {
                 0 => {
                     let member_id = response.member_id.clone().unwrap_or(request.member_id);
@@ -174,7 +196,7 @@ impl Bed {
         };
         let began = Instant::now();
         loop {
-            let response = self.admin.call(&request, 5);
+            let response = self.ask(&request, 5);
             if response.error_code == 0 {
                 return (response.producer_id, response.producer_epoch);
             }

@@ -1,5 +1,7 @@
 //! Probes of records, topics and transactions.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use milena_wire::{
     Uuid,
@@ -8,7 +10,7 @@ use milena_wire::{
     records::{Attributes, BatchOptions},
 };
 
-use super::bed::{Bed, GROUP, MISSING, TOPIC, TRANSACTION};
+use super::bed::{Bed, GROUP, MISSING, PATIENCE, TOPIC, TRANSACTION};
 use crate::client::{batch, batch_with, fetch_request, produce_request};
 
 pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
@@ -167,7 +169,7 @@ fn add_request((producer_id, producer_epoch): (i64, i16), topics: &[&str]) -> Ad
 fn add_as_admin(bed: &mut Bed, producer: (i64, i16), topic: &str) {
     let request = add_request(producer, &[topic]);
     loop {
-        let added = bed.admin.call(&request, 3);
+        let added = bed.ask(&request, 3);
         match added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code {
             0 => return,
             // The previous transaction is still ending.
@@ -211,7 +213,7 @@ fn txn_offset_commit(bed: &mut Bed, topic: &str) -> String {
         group_id: GROUP.into(),
         ..Default::default()
     };
-    while bed.admin.call(&request, 3).error_code == 51 {}
+    while bed.ask(&request, 3).error_code == 51 {}
     let partition = txn_offset_commit_request::TxnOffsetCommitRequestPartition {
         committed_offset: 1,
         ..Default::default()
@@ -377,10 +379,15 @@ impl Bed {
             timeout_ms: 30_000,
             ..Default::default()
         };
-        while self.admin.call(&request, 6).responses[0].error_code != 0 {}
+        let began = Instant::now();
+        while self.ask(&request, 6).responses[0].error_code != 0 {
+            assert!(began.elapsed() < PATIENCE, "the topic was not created");
+        }
         // Until no broker has it any more.
         let request = metadata_request(Some(MISSING), Uuid::ZERO);
-        while self.admin.call(&request, 12).topics[0].error_code == 0 {}
+        while self.ask(&request, 12).topics[0].error_code == 0 {
+            assert!(began.elapsed() < PATIENCE, "the topic was not deleted");
+        }
     }
 }
 

@@ -40,9 +40,9 @@ impl Offsets {
         self.committed.has_group(group_id) || self.open.has_group(group_id)
     }
 
-    /// The number of groups with committed offsets, or with offsets of open transactions, if they are more.
+    /// The number of groups with committed offsets, and of those with offsets of open transactions, together.
     pub(super) fn groups_len(&self) -> usize {
-        self.committed.groups_len().max(self.open.groups_len())
+        self.committed.groups_len() + self.open.groups_len()
     }
 
     /// The groups that have offsets, each once, sorted.
