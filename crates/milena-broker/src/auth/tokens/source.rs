@@ -34,7 +34,7 @@ enum Reader {
     File(PathBuf),
     Http {
         client: Box<Client>,
-        tls: Option<ClientTls>,
+        tls: Option<Box<ClientTls>>,
     },
 }
 
@@ -71,7 +71,7 @@ impl KeySource {
                         let tls = ClientTls::new(&options.tls)?;
                         Reader::Http {
                             client: Box::new(Client::secured(url.clone(), bounds, &tls.config())?),
-                            tls: Some(tls),
+                            tls: Some(Box::new(tls)),
                         }
                     }
                 }

@@ -527,8 +527,6 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("Whether a replica that lacks records may become leader; with one replica none ever does.");
 };
 
-const TOKEN_VALIDATORS: Allowed =
-    OneOf(&["org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"]);
 const GROUP_PROTOCOLS: Allowed = Each(&["consumer", "classic", "share", "streams"]);
 const CLIENT_AUTHENTICATION: Allowed = OneOf(&["required", "requested", "none"]);
 
