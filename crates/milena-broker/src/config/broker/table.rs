@@ -420,13 +420,8 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("The claim of a token that has its scope.");
     "sasl.oauthbearer.sub.claim.name" String = "sub",
         about("The claim of a token that has the name of the principal.");
-<<<<<<< HEAD
     "sasl.server.callback.handler.class" Class, default_or(KAFKAS_CALLBACK_HANDLERS, NO_JAVA_CLASSES),
         about("The Java class that checks credentials in Kafka. Those of Kafka itself are accepted; this broker does the same.");
-=======
-    "sasl.server.callback.handler.class" Class, allowed(TOKEN_VALIDATORS),
-        about("Kafka's class that verifies tokens by sasl.oauthbearer.jwks.endpoint.url; this broker does so without it.");
->>>>>>> sasl
     "sasl.server.max.receive.size" Int = "524288",
         about("The largest SASL message that is read before a client is authenticated.");
     "share.coordinator.append.linger.ms" Int = "-1", at_least(-1), default_only(NO_SUCH_BUFFER),
@@ -532,8 +527,6 @@ pub(crate) const BROKER_CONFIGS: &[Definition] = definitions! {
         about("Whether a replica that lacks records may become leader; with one replica none ever does.");
 };
 
-const TOKEN_VALIDATORS: Allowed =
-    OneOf(&["org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"]);
 const GROUP_PROTOCOLS: Allowed = Each(&["consumer", "classic", "share", "streams"]);
 const CLIENT_AUTHENTICATION: Allowed = OneOf(&["required", "requested", "none"]);
 
