@@ -20,6 +20,33 @@ pub enum Peer {
     Kafka,
 }
 
+/// The port of the plain listener, where it is fixed.
+const PORT: u16 = 19592;
+/// The distance of the other listeners, as `cargo xtask kafka up --secured` has it.
+const SSL_DISTANCE: u16 = 300;
+const SASL_DISTANCE: u16 = 100;
+
+/// The listeners with TLS and with SCRAM.
+pub struct Secured {
+    pub tls_address: String,
+    pub sasl_address: String,
+    pub ca: PathBuf,
+    /// The certificates of our broker.
+    _dir: Option<TempDir>,
+}
+
+impl Secured {
+    fn new(ca: PathBuf, dir: Option<TempDir>) -> Self {
+        let address = |distance| format!("127.0.0.1:{}", PORT + distance);
+        Self {
+            tls_address: address(SSL_DISTANCE),
+            sasl_address: address(SASL_DISTANCE),
+            ca,
+            _dir: dir,
+        }
+    }
+}
+
 pub struct Running {
     pub address: String,
     /// When the process was started. Kafka's directory is formatted before.
@@ -46,6 +73,31 @@ impl Running {
     /// Starts our broker under strace, with a filter that slows down syncs only.
     pub fn start_counting_syncs(settings: &[&str]) -> Result<Self> {
         Self::start_counting(Peer::Milena, settings, Some(NamedTempFile::new()?))
+    }
+
+    /// Starts a broker that also has listeners with TLS and with SCRAM.
+    pub fn start_secured(peer: Peer) -> Result<(Self, Secured)> {
+        match peer {
+            Peer::Milena => {
+                let dir = tempfile::tempdir()?;
+                make_certificates(dir.path())?;
+                let keystore = format!("ssl.keystore.location={}", dir.path().join("server.pem").display());
+                let listeners = format!(
+                    "listeners=PLAINTEXT://127.0.0.1:{PORT},SSL://127.0.0.1:{},SASL_PLAINTEXT://127.0.0.1:{}",
+                    PORT + SSL_DISTANCE,
+                    PORT + SASL_DISTANCE
+                );
+                let running =
+                    Self::start_with(peer, &[&listeners, &keystore, "sasl.enabled.mechanisms=SCRAM-SHA-256"])?;
+                let secured = Secured::new(dir.path().join("ca.pem"), Some(dir));
+                Ok((running, secured))
+            }
+            Peer::Kafka => {
+                let running = Self::start_with(peer, &["--secured"])?;
+                let ca = running.dir.path().join("tls/ca.pem");
+                Ok((running, Secured::new(ca, None)))
+            }
+        }
     }
 
     fn start_counting(peer: Peer, settings: &[&str], syncs: Option<NamedTempFile>) -> Result<Self> {
@@ -195,6 +247,7 @@ impl Running {
             .args(["broker", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(self.dir.path())
             .args(self.settings.iter().flat_map(|setting| ["-X", setting]))
+            .env("RUST_LOG", "warn")
             .stdout(Stdio::piped())
             .spawn()?;
         let mut line = String::new();
@@ -211,8 +264,14 @@ impl Running {
 
     fn start_kafka(&mut self) -> Result<()> {
         let dir = self.dir_text();
-        let mut words = vec!["kafka", "up", "--port", "19592", "--dir", &dir];
-        words.extend(self.settings.iter().flat_map(|setting| ["--set", setting]));
+        let port = PORT.to_string();
+        let mut words = vec!["kafka", "up", "--port", &port, "--dir", &dir];
+        for setting in &self.settings {
+            match setting.starts_with("--") {
+                true => words.push(setting),
+                false => words.extend(["--set", setting]),
+            }
+        }
         self.address = xtask(&words)?.trim().to_owned();
         self.look_at_kafka()
     }
@@ -244,6 +303,33 @@ impl Drop for Running {
             (Peer::Milena, None) => {}
         }
     }
+}
+
+/// Makes a CA and a certificate of the server, as `cargo xtask kafka up --secured` does for Kafka.
+fn make_certificates(dir: &Path) -> Result<()> {
+    let openssl = |words: &str| {
+        let output = Command::new("openssl")
+            .args(words.split(' '))
+            .current_dir(dir)
+            .output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        anyhow::Ok(())
+    };
+    const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -sha256";
+    openssl(&format!("req -x509 {KEY} -keyout ca.key -out ca.pem -subj /CN=CA"))?;
+    openssl(&format!(
+        "req {KEY} -keyout server.key -out server.csr -subj /CN=server"
+    ))?;
+    fs::write(
+        dir.join("extensions"),
+        "basicConstraints=CA:FALSE\nsubjectAltName=DNS:localhost,IP:127.0.0.1\n",
+    )?;
+    openssl(
+        "x509 -req -sha256 -CA ca.pem -CAkey ca.key -CAcreateserial -in server.csr -out server.crt -extfile extensions",
+    )?;
+    let parts = ["server.key", "server.crt", "ca.pem"].map(|part| fs::read_to_string(dir.join(part)));
+    let parts: std::io::Result<Vec<String>> = parts.into_iter().collect();
+    Ok(fs::write(dir.join("server.pem"), parts?.concat())?)
 }
 
 /// Looks until something is so.

@@ -1,13 +1,15 @@
 //! A client that does as little as possible: frames that were encoded before, one blocking socket.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Result, bail, ensure};
 use bytes::Bytes;
+use milena_security::tls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 use milena_wire::{
     frame,
     message::Request,
@@ -23,8 +25,39 @@ const LATEST: i64 = -1;
 const NO_BROKER: i16 = 38;
 
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     pub buffer: Vec<u8>,
+}
+
+/// A socket, with or without TLS.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(bytes),
+            Self::Tls(stream) => stream.read(bytes),
+        }
+    }
 }
 
 impl Connection {
@@ -37,21 +70,41 @@ impl Connection {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(Self {
-            stream,
+            stream: Stream::Plain(stream),
+            buffer: vec![0; answer_max],
+        })
+    }
+
+    /// A connection with TLS; the handshake is done when this returns.
+    pub fn open_tls(address: &str, config: &Arc<ClientConfig>, answer_max: usize) -> Result<Self> {
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        let mut tls = ClientConnection::new(Arc::clone(config), "localhost".try_into()?)?;
+        // The plaintext of a whole request is encrypted at once.
+        tls.set_buffer_limit(None);
+        while tls.is_handshaking() {
+            tls.complete_io(&mut socket)?;
+        }
+        Ok(Self {
+            stream: Stream::Tls(Box::new(StreamOwned::new(tls, socket))),
             buffer: vec![0; answer_max],
         })
     }
 
     /// The same connection for another thread.
     pub fn another(&self) -> Result<Self> {
+        let Stream::Plain(stream) = &self.stream else {
+            bail!("a connection with TLS has one thread");
+        };
         Ok(Self {
-            stream: self.stream.try_clone()?,
+            stream: Stream::Plain(stream.try_clone()?),
             buffer: vec![0; self.buffer.len()],
         })
     }
 
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
-        Ok(self.stream.write_all(frame)?)
+        self.stream.write_all(frame)?;
+        Ok(self.stream.flush()?)
     }
 
     /// Reads a response and returns its length; the bytes are in the buffer.

@@ -25,15 +25,15 @@ pub const SCENARIO: Scenario = Scenario {
 fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {
     let broker = Running::start(peer)?;
     produce::fill(&broker, "read", 1_000, scale.bytes())?;
-    let cost = loaded(&broker, || read(&broker.address, "read", scale.bytes()))?;
+    let connection = Connection::open(&broker.address)?;
+    let cost = loaded(&broker, || read(connection, "read", scale.bytes()))?;
     Ok(vec![
         figure(RATE, cost.megabytes_per_second),
         figure(CPU, cost.cpu_seconds_per_gigabyte),
     ])
 }
 
-fn read(address: &str, topic: &str, bytes: usize) -> Result<(usize, f64)> {
-    let mut connection = Connection::open(address)?;
+pub(super) fn read(mut connection: Connection, topic: &str, bytes: usize) -> Result<(usize, f64)> {
     let (mut read, mut offset) = (0, 0);
     let began = Instant::now();
     while read < bytes {

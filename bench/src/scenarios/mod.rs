@@ -12,6 +12,7 @@ mod latency;
 mod librdkafka;
 mod produce;
 mod restart;
+mod secured;
 mod single;
 mod start;
 mod topics;
@@ -49,6 +50,9 @@ pub const SCENARIOS: &[Scenario] = &[
     groups::SCENARIO,
     transactions::SCENARIO,
     copy::SCENARIO,
+    secured::tls::SCENARIO,
+    secured::acls::SCENARIO,
+    secured::logins::SCENARIO,
     apps::work::SCENARIO,
     apps::copy::SCENARIO,
     apps::failures::SCENARIO,

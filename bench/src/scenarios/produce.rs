@@ -51,7 +51,17 @@ fn run(peer: Peer, scale: &Scale) -> Result<Vec<Figure>> {
 
 /// Creates a topic and fills it with so many bytes.
 pub(super) fn fill(broker: &Running, topic: &str, value_size: usize, bytes: usize) -> Result<Cost> {
-    let mut connection = Connection::open(&broker.address)?;
+    fill_by(Connection::open(&broker.address)?, broker, topic, value_size, bytes)
+}
+
+/// The same by a connection that may have TLS.
+pub(super) fn fill_by(
+    mut connection: Connection,
+    broker: &Running,
+    topic: &str,
+    value_size: usize,
+    bytes: usize,
+) -> Result<Cost> {
     connection.create_topic(topic, 1, &[])?;
     let frame = raw::produce_frame(topic, 0, raw::batch(b"", value_size, BATCH_BYTES / (value_size + 10)))?;
     let requests = bytes.div_ceil(frame.len());

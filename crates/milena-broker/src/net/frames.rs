@@ -15,8 +15,8 @@ const READ_AHEAD: usize = 64 << 10;
 
 /// The least that is read at once of a frame. More is read only when as much has arrived before.
 const READ_MIN: usize = 16 << 10;
-/// The most that is reserved before it arrives. Memory that is not written costs nothing but addresses.
-const RESERVED_MAX: usize = 1 << 20;
+/// The memory that is reserved for a frame, as a multiple of the bytes that have arrived: less copying than by doubling.
+const RESERVED_TIMES: usize = 4;
 
 /// The smallest frame whose memory is counted until its response is ready.
 const KEPT_FROM: usize = 16 << 10;
@@ -162,7 +162,8 @@ impl FrameReader {
                         self.pace.restart();
                     }
                     let missing = length - self.buffer.len();
-                    self.buffer.reserve(missing.min(RESERVED_MAX));
+                    self.buffer
+                        .reserve(missing.min((self.buffer.len() * RESERVED_TIMES).max(READ_MIN)));
                     missing.min(self.buffer.len().max(READ_MIN))
                 }
             };

@@ -18,14 +18,25 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{bombs, crowd, frames::Frames, random::Random};
+use crate::{
+    bombs, crowd,
+    frames::Frames,
+    log_ins::{guess_passwords, send_logged_in, send_without_log_in},
+    random::Random,
+    subject::Addresses,
+    tls_garbage::send_tls_garbage,
+};
 
 pub const ROLE: &str = "attack";
 /// Open files that are needed beside those of the crowd.
 pub const FILES_BESIDE: u64 = 500;
 
 /// Connections of each crew.
-const SENDERS: usize = 64;
+const SENDERS: usize = 48;
+const SENDERS_LOGGED_IN: usize = 16;
+const STRANGERS: usize = 16;
+const GUESSERS: usize = 64;
+const TLS_GARBAGE: usize = 16;
 const SLOW_SENDERS: usize = 16;
 const HALF_SENDERS: usize = 16;
 const DEAF: usize = 8;
@@ -37,19 +48,19 @@ const RESPONSE_TIME: Duration = Duration::from_millis(5);
 /// Priority of the attackers. They stand for other machines and should not take the broker's processors.
 const NICENESS: i32 = 19;
 
-struct Attack {
-    peer: SocketAddr,
+pub struct Attack {
+    pub peers: Addresses,
     frames_max: u64,
-    frames: Frames,
+    pub frames: Frames,
     bombs: Vec<Bytes>,
     sent: AtomicU64,
     connected: AtomicU64,
     stop: AtomicBool,
 }
 
-/// Runs the process: address, frames, seed, connections, seconds.
+/// Runs the process: addresses, frames, seed, connections, seconds.
 pub fn main(words: &[String]) -> ExitCode {
-    let [address, numbers @ ..] = words else {
+    let [plain, sasl, tls, numbers @ ..] = words else {
         return ExitCode::FAILURE;
     };
     let numbers: Vec<u64> = numbers.iter().map(|number| number.parse().unwrap()).collect();
@@ -59,7 +70,11 @@ pub fn main(words: &[String]) -> ExitCode {
     // Without it the figures are worse, and nothing else.
     let _ = rustix::process::nice(NICENESS);
     let attack = Arc::new(Attack {
-        peer: address.parse().unwrap(),
+        peers: Addresses {
+            plain: plain.parse().unwrap(),
+            sasl: sasl.parse().unwrap(),
+            tls: tls.parse().unwrap(),
+        },
         frames_max,
         frames: Frames::new(),
         bombs: bombs::requests(),
@@ -76,7 +91,7 @@ pub fn main(words: &[String]) -> ExitCode {
 }
 
 async fn run(attack: Arc<Attack>, seed: u64, connections: usize, seconds: u64) {
-    let crowd = crowd::open(attack.peer, connections, &mut Random(seed)).await;
+    let crowd = crowd::open(attack.peers.plain, connections, &mut Random(seed)).await;
     println!("{} connections are open", crowd.len());
     let mut crews = JoinSet::new();
     let mut number = seed;
@@ -89,6 +104,10 @@ async fn run(attack: Arc<Attack>, seed: u64, connections: usize, seconds: u64) {
         };
     }
     crew!(SENDERS, send_frames);
+    crew!(SENDERS_LOGGED_IN, send_logged_in);
+    crew!(STRANGERS, send_without_log_in);
+    crew!(GUESSERS, guess_passwords);
+    crew!(TLS_GARBAGE, send_tls_garbage);
     crew!(SLOW_SENDERS, send_slowly);
     crew!(HALF_SENDERS, send_halves);
     crew!(DEAF, never_read);
@@ -109,12 +128,17 @@ async fn run(attack: Arc<Attack>, seed: u64, connections: usize, seconds: u64) {
 }
 
 impl Attack {
-    fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         !self.stop.load(Relaxed)
     }
 
+    /// A connection to the plain listener.
     async fn connect(&self) -> Option<TcpStream> {
-        let stream = match TcpStream::connect(self.peer).await {
+        self.connect_to(self.peers.plain).await
+    }
+
+    pub async fn connect_to(&self, peer: SocketAddr) -> Option<TcpStream> {
+        let stream = match TcpStream::connect(peer).await {
             Ok(stream) => stream,
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -129,7 +153,7 @@ impl Attack {
     }
 
     /// Sends a frame and waits a little for the response; false if the broker has closed the connection.
-    async fn send(&self, stream: &mut TcpStream, frame: &[u8]) -> bool {
+    pub async fn send(&self, stream: &mut TcpStream, frame: &[u8]) -> bool {
         if stream.write_all(frame).await.is_err() {
             return false;
         }
@@ -142,17 +166,22 @@ impl Attack {
     }
 }
 
-/// Damaged frames on every API.
-async fn send_frames(attack: Arc<Attack>, mut random: Random) {
-    while attack.goes_on() {
-        let Some(mut stream) = attack.connect().await else {
-            continue;
-        };
+impl Attack {
+    /// Sends damaged frames of every API, until the broker closes the connection.
+    pub async fn send_many(&self, mut stream: TcpStream, random: &mut Random) {
         for _ in 0..random.number(1..1000) {
-            let frame = attack.frames.next(&mut random);
-            if !attack.send(&mut stream, &frame).await {
+            let frame = self.frames.next(random);
+            if !self.goes_on() || !self.send(&mut stream, &frame).await {
                 break;
             }
+        }
+    }
+}
+
+async fn send_frames(attack: Arc<Attack>, mut random: Random) {
+    while attack.goes_on() {
+        if let Some(stream) = attack.connect().await {
+            attack.send_many(stream, &mut random).await;
         }
     }
 }

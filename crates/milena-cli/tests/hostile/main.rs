@@ -1,5 +1,5 @@
 //! Hostile clients against `milena broker`, beside a client that behaves: damaged frames on every API, half frames, slow
-//! senders, clients that never read, thousands of connections, decompression bombs, TLS on the wrong port.
+//! senders, clients that never read, thousands of connections, decompression bombs, floods of log-ins, garbage instead of TLS.
 //!
 //! The broker must not panic, must stay within its memory, and must serve the other client correctly. Run it with
 //! `cargo xtask hostile`; CONTRIBUTING.md has examples.
@@ -14,11 +14,16 @@ mod bombs;
 mod client;
 mod crowd;
 mod frames;
+mod log_ins;
 #[path = "../torture/random.rs"]
 #[allow(dead_code, reason = "shared with the torture")]
 mod random;
 mod round;
 mod subject;
+#[path = "../../../milena-broker/tests/it/tls_client.rs"]
+#[allow(dead_code, reason = "shared with the tests of the broker")]
+mod tls_client;
+mod tls_garbage;
 #[path = "../../../milena-wire/tests/it/vectors.rs"]
 #[allow(dead_code, reason = "shared with the tests of the wire")]
 mod vectors;

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     Arguments, attack,
     frames::TOPIC,
-    subject::Subject,
+    subject::{Addresses, Subject},
     witness::{self, Witness},
 };
 
@@ -61,9 +61,9 @@ pub fn run(arguments: &Arguments, seed: u64) -> Result<Figures, String> {
     client.create_topic(witness::TOPIC, 1, &[]);
     drop(client);
 
-    let witness = Witness::start(&subject.address);
+    let witness = Witness::start(&subject.addresses.plain.to_string());
     let quiet = arguments.compare.then(|| witness.rate(QUIET_TIME));
-    let mut attack = Attack::start(&subject.address, arguments, seed);
+    let mut attack = Attack::start(subject.addresses, arguments, seed);
     attack.ready()?;
     let (began, records_before) = (Instant::now(), witness.records());
     while attack.is_running() {
@@ -111,10 +111,13 @@ struct Attack {
 }
 
 impl Attack {
-    fn start(address: &str, arguments: &Arguments, seed: u64) -> Self {
+    fn start(addresses: Addresses, arguments: &Arguments, seed: u64) -> Self {
         let seconds = arguments.minutes.map_or(u64::MAX, |minutes| (minutes * 60.0) as u64);
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([attack::ROLE, address]);
+        command.arg(attack::ROLE);
+        for address in [addresses.plain, addresses.sasl, addresses.tls] {
+            command.arg(address.to_string());
+        }
         for number in [arguments.frames, seed, arguments.connections as u64, seconds] {
             command.arg(number.to_string());
         }

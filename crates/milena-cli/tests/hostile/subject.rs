@@ -3,41 +3,84 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
+    net::{SocketAddr, TcpListener},
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
-use crate::client::Client;
+use crate::{client::Client, tls_client::TestCa};
 
 /// Texts in the log that mean a bug of the broker.
 const BUGS: [&str; 3] = ["panicked at", "request_panicked", "invariant_violated"];
 
+/// The user that the attackers know.
+pub const USER: &str = "evil";
+pub const PASSWORD: &str = "evil-secret";
+
 pub struct Subject {
     child: Child,
-    pub address: String,
+    pub addresses: Addresses,
     dir: TempDir,
+}
+
+/// The listeners.
+#[derive(Clone, Copy)]
+pub struct Addresses {
+    pub plain: SocketAddr,
+    pub sasl: SocketAddr,
+    pub tls: SocketAddr,
+}
+
+impl Addresses {
+    /// Free ports. They are free still when the broker binds them, unless the machine has no others.
+    fn choose() -> Self {
+        let sockets = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [plain, sasl, tls] = sockets.map(|socket| socket.local_addr().unwrap());
+        Self { plain, sasl, tls }
+    }
+
+    fn settings(&self, keystore: &Path) -> Vec<String> {
+        let Self { plain, sasl, tls } = self;
+        let module = "org.apache.kafka.common.security.plain.PlainLoginModule";
+        vec![
+            format!("listeners=PLAINTEXT://{plain},SASL_PLAINTEXT://{sasl},SSL://{tls}"),
+            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512".to_owned(),
+            format!(
+                "listener.name.sasl_plaintext.plain.sasl.jaas.config={module} required user_{USER}=\"{PASSWORD}\";"
+            ),
+            format!("ssl.keystore.location={}", keystore.display()),
+        ]
+    }
 }
 
 impl Subject {
     pub fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let log = File::create(dir.path().join("log")).unwrap();
+        // The directory of the CA goes away with it.
+        let ca = TestCa::new();
+        fs::copy(ca.write("server.pem", "server"), dir.path().join("server.pem")).unwrap();
+        let addresses = Addresses::choose();
         let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
-        command.args(["broker", "--listen", "127.0.0.1:0", "--data-dir"]);
-        command.arg(dir.path().join("data")).stdout(Stdio::piped()).stderr(log);
+        command.args(["broker", "--data-dir"]).arg(dir.path().join("data"));
+        for setting in addresses.settings(&dir.path().join("server.pem")) {
+            command.args(["-X", &setting]);
+        }
+        command.stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
             .unwrap();
-        let address = line.trim().strip_prefix("BOOTSTRAP=");
-        let address = address.unwrap_or_else(|| panic!("{line:?}")).to_owned();
-        Self { child, address, dir }
+        let log = || fs::read_to_string(dir.path().join("log")).unwrap();
+        assert!(line.starts_with("BOOTSTRAP="), "{line:?}: {}", log());
+        Self { child, addresses, dir }
     }
 
     pub fn client(&self) -> Client {
-        Client::connect(&self.address)
+        Client::connect(&self.addresses.plain.to_string())
     }
 
     /// Fails if the broker has ended or has logged a bug.

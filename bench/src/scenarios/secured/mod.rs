@@ -1,0 +1,5 @@
+//! Costs of TLS, ACLs and log-ins.
+
+pub mod acls;
+pub mod logins;
+pub mod tls;
