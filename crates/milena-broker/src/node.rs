@@ -199,6 +199,14 @@ pub(crate) struct NodeOptions {
     pub(crate) telemetry: Option<Arc<dyn TelemetryReceiver>>,
 }
 
+/// The bytes of requests that may be in memory at once.
+fn request_bytes_max(config: &BrokerConfig) -> usize {
+    match usize::try_from(config.queued_max_request_bytes).unwrap_or(0) {
+        0 => REQUEST_BYTES_DEFAULT,
+        bytes => bytes,
+    }
+}
+
 impl Node {
     /// Opens all topics, with recovery after a crash.
     pub(crate) fn open(
@@ -235,11 +243,7 @@ impl Node {
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let telemetry_clients = config.limits.client_metrics_instances;
         let session_partitions = config.limits.fetch_session_partitions;
-        let request_bytes = usize::try_from(config.queued_max_request_bytes).unwrap_or(0);
-        let request_memory = RequestMemory::new(match request_bytes {
-            0 => REQUEST_BYTES_DEFAULT,
-            bytes => bytes,
-        });
+        let request_memory = RequestMemory::new(request_bytes_max(&config));
         let quotas = Arc::new(Quotas::new(&config));
         let scram = ScramUsers::new(&metadata.metadata().scram_users, unknown_user_key);
         let node = Self {

@@ -43,7 +43,6 @@ const TEMPLATE: &str = "\
 {usage-heading} {usage}
 
 {subcommands}
-
 Options: -v and -q set the log level, --log-format json, -h help, -V version";
 
 #[derive(Parser)]

@@ -66,7 +66,7 @@ enum Plan {
 impl Plan {
     fn of(cx: &RequestContext<'_>, name: Option<ByteString>, id: Uuid, may_delete_all: bool) -> Self {
         let found = find(cx.node, name.as_ref(), id);
-        let named = name.as_ref().or(found.as_ref().map(|topic| &topic.name));
+        let named = name.as_ref().or_else(|| found.as_ref().map(|topic| &topic.name));
         let Some(named) = named else {
             let reason = format!("there is no topic with id {id}");
             let refusal = Refusal::new(ErrorCode::UnknownTopicId, reason);

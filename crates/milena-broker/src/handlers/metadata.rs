@@ -86,7 +86,7 @@ fn find(
         .cloned();
     // Java's clients name a topic by id with an empty name instead of null.
     let name = requested.name.filter(|_| id.is_zero());
-    let known_name = name.as_ref().or(found.as_ref().map(|topic| &topic.name));
+    let known_name = name.as_ref().or_else(|| found.as_ref().map(|topic| &topic.name));
     let is_denied = |name: &ByteString| !cx.authorize_topic(Operation::Describe, name);
     if known_name.is_some_and(is_denied) {
         // An id is no secret, so the response confirms it. A name is not confirmed: it gets no id.

@@ -60,12 +60,10 @@ fn failed(
     let partitions = partitions.iter().map(|partition| OffsetDeleteResponsePartition {
         partition_index: partition.partition_index,
         error_code: error.code(),
-        ..Default::default()
     });
     OffsetDeleteResponseTopic {
         partitions: partitions.collect(),
         name: topic.name.clone(),
-        ..Default::default()
     }
 }
 

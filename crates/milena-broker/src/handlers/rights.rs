@@ -86,7 +86,14 @@ pub(crate) const fn of(key: ApiKey) -> Option<Rights> {
         ApiKey::DescribeTransactions => Resources(&[(Describe, TransactionalId), (Describe, Topic)]),
         ApiKey::ListTransactions => Resources(&[(Describe, TransactionalId)]),
 
-        // Settings.
+        _ => return of_administration(key),
+    })
+}
+
+/// The rights that APIs for settings and the cluster need.
+const fn of_administration(key: ApiKey) -> Option<Rights> {
+    use Rights::Resources;
+    Some(match key {
         ApiKey::DescribeConfigs => Resources(&[
             (DescribeConfigs, Topic),
             (DescribeConfigs, Group),
@@ -98,7 +105,6 @@ pub(crate) const fn of(key: ApiKey) -> Option<Rights> {
         ApiKey::ListConfigResources | ApiKey::DescribeClientQuotas => Rights::Cluster(DescribeConfigs),
         ApiKey::AlterClientQuotas => Rights::Cluster(AlterConfigs),
 
-        // The cluster.
         ApiKey::DescribeAcls
         | ApiKey::DescribeQuorum
         | ApiKey::DescribeUserScramCredentials

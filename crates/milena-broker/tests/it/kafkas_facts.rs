@@ -21,7 +21,6 @@ const OUR_UPDATE_MODES: &[&str] = &["config.providers", "listener.security.proto
 const OUR_RANGES: &[&str] = &[
     "authorizer.class.name",
     "internal.segment.bytes",
-    "sasl.server.callback.handler.class",
     "share.auto.offset.reset",
 ];
 /// Keys of Kafka's authorizer, which reads them itself.

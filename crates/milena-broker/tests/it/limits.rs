@@ -30,6 +30,23 @@ fn create(client: &mut Client, name: &str, partitions: i32) -> (i16, String) {
     )
 }
 
+fn grow(client: &mut Client, name: &str, count: i32) -> (i16, String) {
+    let request = CreatePartitionsRequest {
+        topics: vec![create_partitions_request::CreatePartitionsTopic {
+            name: name.into(),
+            count,
+            assignments: None,
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let result = client.call(&request, 3).results.remove(0);
+    (
+        result.error_code,
+        result.error_message.as_deref().unwrap_or_default().to_owned(),
+    )
+}
+
 #[track_caller]
 fn refused(outcome: (i16, String), code: ErrorCode, setting: &str) {
     assert_eq!(outcome.0, code.code(), "{}", outcome.1);
@@ -58,24 +75,8 @@ fn topics_and_partitions_are_bounded() {
         ErrorCode::PolicyViolation,
         "milena.max.partitions",
     );
-    let grow = |client: &mut Client, count| {
-        let request = CreatePartitionsRequest {
-            topics: vec![create_partitions_request::CreatePartitionsTopic {
-                name: "b".into(),
-                count,
-                assignments: None,
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        let result = client.call(&request, 3).results.remove(0);
-        (
-            result.error_code,
-            result.error_message.as_deref().unwrap_or_default().to_owned(),
-        )
-    };
     refused(
-        grow(&mut client, 6),
+        grow(&mut client, "b", 6),
         ErrorCode::PolicyViolation,
         "milena.max.partitions",
     );

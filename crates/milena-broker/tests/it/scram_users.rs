@@ -62,8 +62,11 @@ fn alter(
     rows.collect()
 }
 
-/// Each user with its mechanisms and iterations, or its error.
-fn describe(client: &mut Client, users: Option<&[&str]>) -> Vec<(String, ErrorCode, Vec<(i8, i32)>)> {
+/// A user with its mechanisms and iterations, or its error.
+type Described = (String, ErrorCode, Vec<(i8, i32)>);
+
+/// Describes users.
+fn describe(client: &mut Client, users: Option<&[&str]>) -> Vec<Described> {
     let name = |name: &&str| UserName {
         name: (*name).to_owned().into(),
         ..Default::default()
@@ -140,6 +143,7 @@ fn users_are_made_described_and_removed() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn refusals_have_kafkas_codes_and_texts() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[("milena.max.scram.users", "2")]);

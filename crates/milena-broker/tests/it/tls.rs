@@ -97,7 +97,14 @@ fn sessions_are_resumed() {
 fn a_client_needs_a_certificate_where_the_broker_requires_one() {
     let (dir, ca) = (tempfile::tempdir().unwrap(), TestCa::new());
     let rules = ("ssl.principal.mapping.rules", "RULE:^CN=a(.*)$/$1/U");
-    let broker = start_ssl(dir.path(), &ca, &[("ssl.client.auth", "required"), rules]);
+    let authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    let settings = [
+        ("ssl.client.auth", "required"),
+        rules,
+        ("authorizer.class.name", authorizer),
+        ("super.users", "User:LICE"),
+    ];
+    let broker = start_ssl(dir.path(), &ca, &settings);
     let address = broker.listener("SSL");
     let is_served = |config: &Arc<ClientConfig>| {
         let mut client = tls_client(address, config);
@@ -106,6 +113,8 @@ fn a_client_needs_a_certificate_where_the_broker_requires_one() {
     assert!(!is_served(&ca.client_config(None)));
     let (alice, bob) = (ca.write("alice.pem", "alice"), ca.write("bob.pem", "bob"));
     assert!(is_served(&ca.client_config(Some(&alice))));
+    // Only the principal that the rule makes of alice may do this.
+    tls_client(address, &ca.client_config(Some(&alice))).create_topic("letters", 1, &[]);
     // No rule gives a name for this one.
     assert!(!is_served(&ca.client_config(Some(&bob))));
     let text = metrics(&broker);

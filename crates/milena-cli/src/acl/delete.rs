@@ -77,7 +77,7 @@ pub(super) async fn delete(arguments: &Arguments) -> Result<()> {
     if deleted.is_empty() && failed.is_empty() && outcome.is_ok() {
         log::notice("no ACL matches");
     }
-    outcome.and(fail_if_any(failed))
+    outcome.and_then(|()| fail_if_any(failed))
 }
 
 /// The filters. Principals of rules give those of exactly their ACLs, as `kafka-acls --remove` does.

@@ -26,5 +26,6 @@ mod readme;
 mod run;
 mod run_docs;
 mod secrets;
+mod security_docs;
 mod services;
 mod skew;

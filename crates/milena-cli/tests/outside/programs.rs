@@ -103,11 +103,6 @@ impl Kafka {
         kafka
     }
 
-    /// The directory of the certificates of a secured broker.
-    pub fn tls_dir(&self) -> PathBuf {
-        self.dir.path().join("tls")
-    }
-
     pub fn stop(&self) {
         self.control("down", &[]);
     }

@@ -29,7 +29,7 @@ fn quotas_are_managed_and_keep_a_producer_to_its_rate() {
         ("ips --entity-default", "connection_creation_rate=1000"),
     ] {
         let altered = bench.run(&format!("configs --alter --entity-type {entity} --add-config {config}"));
-        assert!(altered.starts_with("Completed updating config for"), "{altered}");
+        assert!(altered.starts_with("Completed updating "), "{altered}");
     }
     let users = bench.run("configs --describe --entity-type users");
     let alice = users
@@ -125,7 +125,7 @@ fn alter(address: &str, entity: Entity<'_>, ops: &[(&str, Option<f64>)], validat
         validate_only,
         ..Default::default()
     };
-    let response = Client::connect(address).call(&request, 1);
+    let response = Client::connect(address).call(&request, 0);
     response.entries.iter().map(|entry| entry.error_code).collect()
 }
 
@@ -146,7 +146,8 @@ fn find(address: &str, strict: bool, filters: &[(&str, i8, Option<&str>)]) -> (i
         strict,
         ..Default::default()
     };
-    let response = Client::connect(address).call(&request, 1);
+    // Kafka has an empty message without an error in the newest version.
+    let response = Client::connect(address).call(&request, 0);
     (response.error_code, response.entries.map_or(0, |entries| entries.len()))
 }
 

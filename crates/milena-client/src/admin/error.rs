@@ -45,7 +45,10 @@ pub enum AdminError {
     Invalid { item: String, problem: String },
     /// A broker refuses the client.
     #[error("{item}: {error}")]
-    Authentication { item: String, error: AuthenticationError },
+    Authentication {
+        item: String,
+        error: Box<AuthenticationError>,
+    },
     /// A failure that cannot be retried.
     #[error("{item}: {why}")]
     Failed { item: String, why: String },
@@ -134,7 +137,7 @@ impl Failure {
                 ours,
                 theirs,
             },
-            Self::Call(CallError::Authentication(error)) => AdminError::Authentication { item, error: *error },
+            Self::Call(CallError::Authentication(error)) => AdminError::Authentication { item, error },
             Self::Call(CallError::Closed) => AdminError::Closed { item },
             Self::Call(error) => AdminError::Failed {
                 item,

@@ -236,7 +236,7 @@ async fn sessions_are_renewed_under_load() {
             for value in &deliveries {
                 let record = ProducerRecord::new("renewed").value(value.as_bytes());
                 // The consumer shows that all were written.
-                let _ = producer.enqueue(record).await.unwrap();
+                drop(producer.enqueue(record).await.unwrap());
             }
             count += deliveries.len();
         }

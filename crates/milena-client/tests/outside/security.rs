@@ -191,7 +191,7 @@ async fn refusals(settings: &ConfigMap) -> Vec<AuthenticationError> {
     let admin = Admin::new(settings.clone()).unwrap();
     let created = admin.create_topics([NewTopic::new("refused").partitions(1)]).await;
     match created.into_values().next() {
-        Some(Err(AdminError::Authentication { error, .. })) => errors.push(error),
+        Some(Err(AdminError::Authentication { error, .. })) => errors.push(*error),
         other => panic!("{other:?}"),
     }
     let settings = with(settings.clone(), &[("transactional.id", "refused")]);

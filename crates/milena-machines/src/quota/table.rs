@@ -217,11 +217,8 @@ impl QuotaTable {
         let mut changes: Vec<ChangedEntity> = vec![];
         let mut len = self.entities.len();
         for QuotaAlteration { entity, ops } in alterations {
-            if results.contains_key(&entity) {
-                results.insert(
-                    entity,
-                    Err(QuotaError::invalid("the request names the entity more than once")),
-                );
+            if let Some(result) = results.get_mut(&entity) {
+                *result = Err(QuotaError::invalid("the request names the entity more than once"));
                 continue;
             }
             let altered = self.alter_entity(&entity, ops, is_host).and_then(|changed| {

@@ -27,7 +27,7 @@ impl Frame {
 
     /// Checks that the frame is kept by nothing but itself.
     #[track_caller]
-    fn is_free(self) {
+    fn check_free(self) {
         assert!(self.0.is_unique());
     }
 }
@@ -52,7 +52,7 @@ fn requests_of_members_do_not_keep_their_frames() {
     };
     assert_eq!(kept, join);
     drop(join);
-    frame.is_free();
+    frame.check_free();
 
     let frame = Frame::new();
     let sync = SyncGroupRequest {
@@ -64,7 +64,7 @@ fn requests_of_members_do_not_keep_their_frames() {
         ..Default::default()
     };
     let kept = GroupRequest::Sync(sync).detached();
-    frame.is_free();
+    frame.check_free();
     drop(kept);
 
     let frame = Frame::new();
@@ -79,7 +79,7 @@ fn requests_of_members_do_not_keep_their_frames() {
         ..Default::default()
     };
     let kept = GroupRequest::ConsumerHeartbeat(heartbeat).detached();
-    frame.is_free();
+    frame.check_free();
     drop(kept);
 }
 
@@ -99,7 +99,7 @@ fn committed_offsets_do_not_keep_their_frames() {
         ..Default::default()
     };
     let kept = GroupRequest::OffsetCommit(commit).detached();
-    frame.is_free();
+    frame.check_free();
     drop(kept);
 
     let frame = Frame::new();
@@ -116,7 +116,7 @@ fn committed_offsets_do_not_keep_their_frames() {
         ..Default::default()
     };
     let kept = GroupRequest::TxnOffsetCommit(commit).detached();
-    frame.is_free();
+    frame.check_free();
     drop(kept);
 }
 
@@ -160,7 +160,7 @@ fn transactional_ids_do_not_keep_their_frames() {
     for request in requests {
         let frame = Frame::new();
         let kept = request(&frame, producer).detached();
-        frame.is_free();
+        frame.check_free();
         drop(kept);
     }
 }

@@ -51,7 +51,9 @@ pub(crate) fn handshake(client: &ClientTls, server: &ServerTls, host: &str) -> R
     let mut is_first_error: Result<(), Failed> = Ok(());
     for _ in 0..10 {
         let moved = transfer(&mut client, &mut server).map_err(Failed::Server);
-        let moved = moved.and(transfer(&mut server, &mut client).map_err(Failed::Client));
+        // Also after an error: its alert is on the way back.
+        let back = transfer(&mut server, &mut client).map_err(Failed::Client);
+        let moved = moved.and(back);
         if is_first_error.is_ok() {
             is_first_error = moved;
         }

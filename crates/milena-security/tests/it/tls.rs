@@ -320,12 +320,23 @@ fn protocols_and_suites_are_honoured() {
     assert!(connect(&old, &new, "localhost").is_err());
 }
 
+/// Options that contradict each other, with the beginning of Kafka's text.
+fn assert_refused(cases: Vec<(TlsOptions, &str)>) {
+    for (options, text) in cases {
+        let error = ClientTls::new(&options).unwrap_err();
+        assert!(
+            matches!(&error, TlsError::Options(found) if found.starts_with(text)),
+            "{error}"
+        );
+    }
+}
+
 #[test]
-fn contradictions_are_refused_in_the_words_of_kafka() {
+fn contradictory_key_stores_are_refused_in_the_words_of_kafka() {
     let some = || Some(Source::file(fixture("server.pem")));
     let password = || Some(Secret::from("secret"));
     let none = TlsOptions::default;
-    for (options, text) in [
+    assert_refused(vec![
         (
             TlsOptions { key: some(), ..none() },
             "SSL private key is specified, but certificate chain is not specified.",
@@ -369,6 +380,15 @@ fn contradictions_are_refused_in_the_words_of_kafka() {
             },
             "SSL key store is specified, but key store password is not specified.",
         ),
+    ]);
+}
+
+#[test]
+fn contradictory_trust_stores_are_refused_in_the_words_of_kafka() {
+    let some = || Some(Source::file(fixture("server.pem")));
+    let password = || Some(Secret::from("secret"));
+    let none = TlsOptions::default;
+    assert_refused(vec![
         (
             TlsOptions {
                 truststore: some(),
@@ -392,13 +412,7 @@ fn contradictions_are_refused_in_the_words_of_kafka() {
             },
             "SSL trust store password cannot be specified for PEM format.",
         ),
-    ] {
-        let error = ClientTls::new(&options).unwrap_err();
-        assert!(
-            matches!(&error, TlsError::Options(found) if found.starts_with(text)),
-            "{error}"
-        );
-    }
+    ]);
 }
 
 #[test]

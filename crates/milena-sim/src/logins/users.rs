@@ -8,9 +8,12 @@ use milena_machines::sasl::{
     VerifiedToken,
 };
 
+/// By mechanism, password and salt.
+type SaltedPasswords = BTreeMap<(ScramMechanism, String, Vec<u8>), SaltedPassword>;
+
 thread_local! {
     /// Salted passwords of all runs, because each costs thousands of hashes.
-    static SALTED: RefCell<BTreeMap<(ScramMechanism, String, Vec<u8>), SaltedPassword>> = RefCell::default();
+    static SALTED: RefCell<SaltedPasswords> = RefCell::default();
 }
 
 /// The number of the current password of each user.

@@ -32,7 +32,10 @@ pub(super) struct KeySource {
 
 enum Reader {
     File(PathBuf),
-    Http { client: Client, tls: Option<ClientTls> },
+    Http {
+        client: Box<Client>,
+        tls: Option<Box<ClientTls>>,
+    },
 }
 
 /// A key set that cannot be read.
@@ -61,14 +64,14 @@ impl KeySource {
                 };
                 match url.scheme() {
                     Scheme::Http => Reader::Http {
-                        client: Client::plain(url.clone(), bounds)?,
+                        client: Box::new(Client::plain(url.clone(), bounds)?),
                         tls: None,
                     },
                     Scheme::Https => {
                         let tls = ClientTls::new(&options.tls)?;
                         Reader::Http {
-                            client: Client::secured(url.clone(), bounds, &tls.config())?,
-                            tls: Some(tls),
+                            client: Box::new(Client::secured(url.clone(), bounds, &tls.config())?),
+                            tls: Some(Box::new(tls)),
                         }
                     }
                 }

@@ -4,6 +4,7 @@ use milena_wire::messages::*;
 
 use super::bed::{Bed, GROUP, MISSING, TOPIC, TRANSACTION, WORKERS};
 
+#[expect(clippy::too_many_lines, reason = "a list: one request for each probe")]
 pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
     let topic = if probe.ends_with("missing") { MISSING } else { TOPIC };
     Some(match probe {

@@ -6,6 +6,7 @@ use milena_wire::errors::ErrorCode;
 use super::{entity, raw};
 
 type Parts<'a> = &'a [(&'a str, Option<&'a str>)];
+type Ops<'a> = &'a [(&'a str, Option<f64>)];
 
 fn alteration(parts: Parts<'_>, ops: &[(&str, Option<f64>)]) -> QuotaAlteration {
     let op = |(key, value): &(&str, Option<f64>)| QuotaOp {
@@ -41,7 +42,7 @@ fn invalid_changes_are_refused_with_kafkas_codes() {
     let user: Parts<'_> = &[("user", Some("a"))];
     let ip: Parts<'_> = &[("ip", Some("127.0.0.1"))];
     let one = &[("producer_byte_rate", Some(1.0))][..];
-    let cases: &[(Parts<'_>, &[(&str, Option<f64>)], &str)] = &[
+    let cases: &[(Parts<'_>, Ops<'_>, &str)] = &[
         (&[], one, "empty client quota entity"),
         (&[("other", Some("a"))], one, "Unhandled"),
         (&[("user", Some(""))], one, "Empty user"),
