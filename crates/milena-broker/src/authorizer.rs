@@ -50,8 +50,8 @@ impl BrokerAuthorizer {
         let acls = Authorizer::new(config, acls);
         if !has_super_users && acls.is_empty() && !is_open {
             tracing::warn!(
-                event = "nobody_is_authorized",
-                "there are no super.users and no ACLs, so nobody may do anything; set super.users and restart"
+                event = "no_client_is_authorized",
+                "there are no super.users and no ACLs, so no client may do anything; set super.users and restart"
             );
         }
         Self {

@@ -221,7 +221,7 @@ impl<'a> HiddenInput<'a> {
 
 impl Drop for HiddenInput<'_> {
     fn drop(&mut self) {
-        // There is nobody left to report a failure to.
+        // The process ends, so a failure cannot be reported.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }

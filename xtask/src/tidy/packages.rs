@@ -31,7 +31,6 @@ const BANNED: &[(&str, &str)] = &[
 ];
 
 /// Packages that others need in two versions. The list may only shrink.
-const TWICE: &[&str] = &["cpufeatures", "getrandom", "syn"];
 
 #[derive(Deserialize)]
 struct Metadata {

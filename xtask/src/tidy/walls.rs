@@ -27,6 +27,7 @@ const REASONS: &str = "docs/dependencies.md";
 const NO_IO: &[&str] = &["net::", "thread::", "Instant", "SystemTime", "tokio", "async"];
 /// Only data of connections, never connections.
 const NO_SOCKETS: &[&str] = &["TcpStream", "TcpListener", "UdpSocket", "thread::", "tokio", "async"];
+const NO_CLOCK: &[&str] = &["Instant", "SystemTime"];
 const NO_FILES: &[&str] = &["fs::", "File"];
 /// Nothing that differs from one run to the next.
 const NO_RANDOMNESS: &[&str] = &["HashMap", "HashSet", "RandomState", "Mutex", "RwLock"];
@@ -111,7 +112,7 @@ const CRATES: &[CrateRules] = &[
             "thiserror",
             "zeroize",
         ],
-        never: &[NO_IO, NO_FILES, NO_RANDOMNESS],
+        never: &[NO_SOCKETS, NO_CLOCK, NO_FILES, NO_RANDOMNESS],
         seam: "",
         reads_untrusted: true,
     },

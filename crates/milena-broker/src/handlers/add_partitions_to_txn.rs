@@ -98,7 +98,7 @@ fn request(
         .request(node, version, &transaction.transactional_id, request)
 }
 
-/// Whether a producer may not write to a topic. Nobody may write to internal ones.
+/// Whether a producer may not write to a topic. No client may write to internal ones.
 fn is_denied(cx: &RequestContext<'_>, topic: &ByteString) -> bool {
     let is_of_producer = cx.request.version < versions::add_partitions_to_txn::BATCHES;
     is_of_producer && (is_internal(topic) || !cx.authorize_topic(Operation::Write, topic))

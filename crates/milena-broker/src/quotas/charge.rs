@@ -27,7 +27,7 @@ pub(crate) struct Charge {
     quotas: Arc<Quotas>,
     user: ByteString,
     client_id: ByteString,
-    /// `None` if nobody has a quota of request time.
+    /// `None` if no client has a quota of request time.
     meter: Option<Arc<Meter>>,
 }
 

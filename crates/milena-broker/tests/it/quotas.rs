@@ -387,7 +387,7 @@ fn the_time_of_requests_is_limited_to_one_sample_of_throttling() {
     let broker = start(dir.path(), &[]);
     broker.client().create_topic("letters", 1, &[]);
     broker.client().produce("letters", 0, batch(&["a"]));
-    // So little that every request exceeds it.
+    // A quota that every request exceeds.
     set(&mut broker.client(), ANONYMOUS, "request_percentage", 1e-9);
     let metadata = broker.client().call(&MetadataRequest::default(), 12);
     assert_eq!(metadata.throttle_time_ms, 1000);

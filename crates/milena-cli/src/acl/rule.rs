@@ -28,13 +28,13 @@ pub(super) struct RuleArguments {
     /// Operation, such as read or describe-configs; may be repeated [default: all]
     #[arg(long, value_name = "OPERATION", value_parser = codes::operation)]
     operation: Vec<AclOperation>,
-    /// What a producer needs: write, describe and create on --topic, write and describe on --transactional-id
+    /// The rights of a producer: write, describe and create on --topic, write and describe on --transactional-id
     #[arg(long, conflicts_with = "operation")]
     producer: bool,
     /// With --producer: also idempotent-write on the cluster, for brokers before Kafka 3.0
     #[arg(long, requires = "producer")]
     idempotent: bool,
-    /// What a consumer needs: read and describe on --topic, read on --group
+    /// The rights of a consumer: read and describe on --topic, read on --group
     #[arg(long, conflicts_with = "operation")]
     consumer: bool,
 }

@@ -138,12 +138,9 @@ impl Attack {
     }
 
     pub async fn connect_to(&self, peer: SocketAddr) -> Option<TcpStream> {
-        let stream = match TcpStream::connect(peer).await {
-            Ok(stream) => stream,
-            Err(_) => {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                return None;
-            }
+        let Ok(stream) = TcpStream::connect(peer).await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            return None;
         };
         self.connected.fetch_add(1, Relaxed);
         let _ = stream.set_nodelay(true);
@@ -158,7 +155,7 @@ impl Attack {
             return false;
         }
         self.sent.fetch_add(1, Relaxed);
-        let mut response = [0; 16 << 10];
+        let mut response = vec![0; 16 << 10];
         !matches!(
             timeout(RESPONSE_TIME, stream.read(&mut response)).await,
             Ok(Ok(0) | Err(_))

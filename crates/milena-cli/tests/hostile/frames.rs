@@ -202,7 +202,7 @@ fn groups(all: &mut Vec<Bytes>) {
     add(
         all,
         &ConsumerGroupHeartbeatRequest {
-            group_id: "modern".into(),
+            group_id: "consumers".into(),
             member_id: "member".into(),
             rebalance_timeout_ms: 1000,
             subscribed_topic_names: Some(vec![TOPIC.into()]),

@@ -76,7 +76,6 @@ pub async fn guess_passwords(attack: Arc<Attack>, mut random: Random) {
 async fn log_in(stream: &mut TcpStream, mechanism: &str, token: Bytes) -> bool {
     let handshake = SaslHandshakeRequest {
         mechanism: mechanism.into(),
-        ..Default::default()
     };
     if call(stream, &handshake, 1).await.is_none() {
         return false;

@@ -95,7 +95,7 @@ fn clients_accept_the_configs() {
         command.args(["topic", "list", "-F", &file, "-b", &refused, "--wait", "1ms"]);
         let output: Output = with_secrets(&mut command).env("AWS_REGION", region).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        // The config was read, and nobody listens there.
+        // The config was read, and no broker listens there.
         assert!(said.contains("cannot reach"), "{block}\n{said}");
     }
 }

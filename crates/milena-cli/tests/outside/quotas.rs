@@ -99,6 +99,8 @@ fn quotas_have_the_same_codes_and_effects_as_in_kafka() {
 }
 
 type Entity<'a> = &'a [(&'a str, Option<&'a str>)];
+type Values<'a> = &'a [(&'a str, Option<f64>)];
+type Components<'a> = &'a [(&'a str, i8, Option<&'a str>)];
 
 fn alter(address: &str, entity: Entity<'_>, ops: &[(&str, Option<f64>)], validate_only: bool) -> Vec<i16> {
     let request = AlterClientQuotasRequest {
@@ -166,7 +168,7 @@ fn codes(address: &str) -> Vec<String> {
     let user: Entity<'_> = &[("user", Some("a"))];
     let ip: Entity<'_> = &[("ip", Some("127.0.0.1"))];
     let rate = "producer_byte_rate";
-    let changes: &[(Entity<'_>, &[(&str, Option<f64>)])] = &[
+    let changes: &[(Entity<'_>, Values<'_>)] = &[
         (user, &[(rate, Some(1e6)), ("request_percentage", Some(0.5))]),
         (user, &[(rate, Some(2e6))]),
         (&[("user", None)], &[("consumer_byte_rate", Some(1e9))]),
@@ -177,7 +179,7 @@ fn codes(address: &str) -> Vec<String> {
         (ip, &[("connection_creation_rate", Some(1e6))]),
         (&[("ip", None)], &[("connection_creation_rate", Some(1e6))]),
         (user, &[("no_such_key", None)]),
-        (&[("user", Some("nobody"))], &[(rate, None)]),
+        (&[("user", Some("unknown"))], &[(rate, None)]),
         (&[], &[(rate, Some(1.0))]),
         (&[("other", Some("a"))], &[(rate, Some(1.0))]),
         (&[("user", Some(""))], &[(rate, Some(1.0))]),
@@ -209,7 +211,7 @@ fn codes(address: &str) -> Vec<String> {
         }
     }
     wait_until("all entities are described", || find(address, false, &[]).1 == 8);
-    let queries: &[(bool, &[(&str, i8, Option<&str>)])] = &[
+    let queries: &[(bool, Components<'_>)] = &[
         (false, &[("user", 0, Some("a"))]),
         (true, &[("user", 0, Some("a"))]),
         (true, &[("user", 2, None)]),

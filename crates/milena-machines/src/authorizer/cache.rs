@@ -1,6 +1,6 @@
 //! Decisions that a connection has met, so that its next request needs no look-up in the index.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 
@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 255;
 #[derive(Debug, Default)]
 pub struct DecisionCache {
     epoch: u64,
-    by_type: [HashMap<ByteString, OperationSet>; ResourceType::ALL.len()],
+    by_type: [BTreeMap<ByteString, OperationSet>; ResourceType::ALL.len()],
     len: usize,
     /// Decisions about any resource of a type, by type and operation.
     on_any: Vec<(ResourceType, Operation, bool)>,
@@ -69,7 +69,7 @@ impl DecisionCache {
         }
     }
 
-    fn of_type(&self, resource_type: ResourceType) -> Option<&HashMap<ByteString, OperationSet>> {
+    fn of_type(&self, resource_type: ResourceType) -> Option<&BTreeMap<ByteString, OperationSet>> {
         let at = usize::try_from(resource_type.code() - 2).ok()?;
         self.by_type.get(at)
     }

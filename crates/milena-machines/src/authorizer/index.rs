@@ -1,7 +1,7 @@
 //! The index: from a resource and a caller to the operations that ACLs allow and deny.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
 };
 
@@ -29,7 +29,7 @@ pub(super) struct Index {
 /// The patterns of one type.
 #[derive(Debug, Default)]
 struct TypeIndex {
-    literals: HashMap<ByteString, PatternGrants>,
+    literals: BTreeMap<ByteString, PatternGrants>,
     /// Those of the literal `*`.
     any_name: Option<PatternGrants>,
     /// Sorted by name.
@@ -48,14 +48,14 @@ struct Prefix {
 #[derive(Debug, Default)]
 struct PatternGrants {
     everyone: Option<HostGrants>,
-    by_principal: HashMap<ByteString, HostGrants>,
+    by_principal: BTreeMap<ByteString, HostGrants>,
 }
 
 /// The grants of one pattern and principal, by host.
 #[derive(Debug, Default)]
 struct HostGrants {
     any: Grants,
-    by_host: HashMap<IpAddr, Grants>,
+    by_host: BTreeMap<IpAddr, Grants>,
 }
 
 impl Index {

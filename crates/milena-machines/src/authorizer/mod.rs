@@ -27,7 +27,7 @@ pub use filter::{AclFilter, PatternFilter};
 pub use operations::OperationSet;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
 };
 
@@ -174,8 +174,8 @@ impl Authorizer {
             return true;
         }
         let mut allowed: Vec<&Acl> = vec![];
-        let mut denied_literals: HashSet<&str> = HashSet::new();
-        let mut denied_prefixes: HashSet<&str> = HashSet::new();
+        let mut denied_literals: BTreeSet<&str> = BTreeSet::new();
+        let mut denied_prefixes: BTreeSet<&str> = BTreeSet::new();
         let first = Acl::first_of(resource_type);
         let of_type = self
             .ids

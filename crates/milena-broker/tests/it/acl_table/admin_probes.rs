@@ -64,7 +64,7 @@ fn cluster(bed: &mut Bed, probe: &str) -> Option<String> {
             let entry = alter_client_quotas_request::EntryData {
                 entity: vec![alter_client_quotas_request::EntityData {
                     entity_type: "user".into(),
-                    entity_name: Some("nobody".into()),
+                    entity_name: Some("unknown".into()),
                     ..Default::default()
                 }],
                 ops: vec![alter_client_quotas_request::OpData {
@@ -84,7 +84,7 @@ fn cluster(bed: &mut Bed, probe: &str) -> Option<String> {
         "DescribeUserScramCredentials" => bed.codes(&DescribeUserScramCredentialsRequest::default(), 0),
         "AlterUserScramCredentials" => {
             let deletion = alter_user_scram_credentials_request::ScramCredentialDeletion {
-                name: "nobody".into(),
+                name: "unknown".into(),
                 mechanism: 1,
                 ..Default::default()
             };
@@ -315,14 +315,14 @@ fn create_acls(bed: &mut Bed) -> String {
         resource_type: 2,
         resource_name: "another".into(),
         resource_pattern_type: 3,
-        principal: "User:nobody".into(),
+        principal: "User:unknown".into(),
         host: "*".into(),
         operation: 3,
         permission_type: 3,
         ..Default::default()
     };
     let invalid = create_acls_request::AclCreation {
-        principal: "nobody".into(),
+        principal: "unknown".into(),
         ..valid.clone()
     };
     let request = CreateAclsRequest {

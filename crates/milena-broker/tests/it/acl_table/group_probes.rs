@@ -21,7 +21,7 @@ pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
         "SyncGroup" => {
             let request = SyncGroupRequest {
                 group_id: GROUP.into(),
-                member_id: "somebody".into(),
+                member_id: "member".into(),
                 generation_id: 1,
                 protocol_type: Some("consumer".into()),
                 protocol_name: Some("range".into()),
@@ -32,7 +32,7 @@ pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
         "Heartbeat" => {
             let request = HeartbeatRequest {
                 group_id: GROUP.into(),
-                member_id: "somebody".into(),
+                member_id: "member".into(),
                 generation_id: 1,
                 ..Default::default()
             };
@@ -42,7 +42,7 @@ pub fn run(bed: &mut Bed, probe: &str) -> Option<String> {
             let request = LeaveGroupRequest {
                 group_id: GROUP.into(),
                 members: vec![leave_group_request::MemberIdentity {
-                    member_id: "somebody".into(),
+                    member_id: "member".into(),
                     ..Default::default()
                 }],
                 ..Default::default()

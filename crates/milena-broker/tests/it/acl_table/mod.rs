@@ -1,4 +1,4 @@
-//! What each API does for a client with few rights: a table of API, rights and error codes.
+//! The response of each API to a client with few rights: a table of API, rights and error codes.
 //!
 //! The same requests are sent to our broker and, by the outside tests, to Apache Kafka; both must respond with the codes
 //! of `cells.txt`.

@@ -11,7 +11,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use hmac::{Hmac, Mac, digest::KeyInit};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -136,7 +136,7 @@ impl fmt::Debug for ScramCredential {
 pub(super) fn hmac(mechanism: ScramMechanism, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     fn compute<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         // HMAC takes keys of any length; the error is of other MACs.
-        let Ok(mut mac) = <M as Mac>::new_from_slice(key) else {
+        let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else {
             milena_invariant::violated!("hmac_takes_keys_of_any_length");
             return vec![];
         };
