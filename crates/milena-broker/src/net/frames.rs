@@ -196,8 +196,7 @@ impl FrameReader {
     /// Takes the frame of this length, prefix included, which is all there.
     fn complete(&mut self, length: usize) -> ReadFrame {
         let frame = self.buffer.split_to(length).freeze();
-        let mut memory = std::mem::take(&mut self.frame_memory);
-        memory.complete();
+        let memory = std::mem::take(&mut self.frame_memory);
         ReadFrame {
             bytes: frame.slice(LENGTH_SIZE..),
             memory,

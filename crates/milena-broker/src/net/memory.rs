@@ -3,7 +3,8 @@
 //! A frame takes memory for the bytes that have arrived, never for those that its length announces: otherwise a few
 //! clients that announce much and send nothing would keep all others waiting. While frames wait for memory, those that hold
 //! some must arrive quickly ([`RequestMemory::is_short`]). Frames that hold memory and wait for more could wait for each
-//! other for ever; therefore one frame at a time may exceed the budget.
+//! other for ever; therefore one frame at a time may exceed the budget. It
+//! keeps that right until its request needs no memory any more, so that requests that wait do not add up.
 
 use std::sync::{
     Arc,
@@ -81,11 +82,6 @@ impl FrameMemory {
             Some(budget) => budget.merge(more),
             none => *none = Some(more),
         }
-    }
-
-    /// Lets another frame exceed the budget: this one is complete.
-    pub(super) fn complete(&mut self) {
-        self.extra = None;
     }
 }
 

@@ -431,7 +431,8 @@ fn with_little_memory(dir: &std::path::Path) -> Running {
 fn large_requests_that_wait_keep_their_memory() {
     let dir = tempfile::tempdir().unwrap();
     let broker = with_little_memory(dir.path());
-    let mut waiting: Vec<Client> = ["a", "b"]
+    // Two fill the memory, and one may exceed it.
+    let mut waiting: Vec<Client> = ["a", "b", "c"]
         .into_iter()
         .map(|group| {
             let mut client = broker.client();
@@ -450,9 +451,9 @@ fn large_requests_that_wait_keep_their_memory() {
         allow_auto_topic_creation: false,
         ..Default::default()
     };
-    // Small requests are served: wait until both groups exist.
+    // Small requests are served: wait until all groups exist.
     let mut other = broker.client();
-    while other.call(&ListGroupsRequest::default(), 4).groups.len() < 2 {}
+    while other.call(&ListGroupsRequest::default(), 4).groups.len() < 3 {}
     third.send(&large, 12);
     for _ in 0..50 {
         other.call(&ListGroupsRequest::default(), 4);

@@ -227,12 +227,15 @@ fn the_oldest_connection_without_a_handshake_gives_way() {
     let (dir, ca) = (tempfile::tempdir().unwrap(), TestCa::new());
     let broker = start_ssl(dir.path(), &ca, &[("milena.max.unauthenticated.connections", "2")]);
     let address = broker.listener("SSL");
-    let mut idle: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let config = ca.client_config(None);
-    // Each of these needs a place for a moment.
-    for _ in 0..3 {
-        tls_client(address, &config).call(&MetadataRequest::default(), 12);
+    let mut idle = vec![];
+    for count in 1..=2 {
+        idle.push(TcpStream::connect(address).unwrap());
+        // The next one must not be younger.
+        let line = format!("milena_broker_unauthenticated_connections {count}");
+        while !metrics(&broker).contains(&line) {}
     }
+    // It needs a place for a moment.
+    tls_client(address, &ca.client_config(None)).call(&MetadataRequest::default(), 12);
     let mut first = idle.remove(0);
     first.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     assert_eq!(first.read(&mut [0; 1]).unwrap(), 0);

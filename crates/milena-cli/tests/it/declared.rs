@@ -45,7 +45,7 @@ http = "ftp://nowhere"
             10,
             "handlers[0].retry.topics[0]: \"1minute\" is not a duration such as \"1m\"",
         ),
-        (13, "handlers[1].http: \"ftp://nowhere\" is not an address"),
+        (13, "handlers[1].http: \"ftp://nowhere\" is not a URL"),
     ] {
         let expected = format!("{name}:{line}: {message}");
         assert!(told.contains(&expected), "{expected}\nis not in\n{told}");

@@ -15,34 +15,25 @@ use super::{admin, only_error};
 use crate::broker::TestBroker;
 
 #[tokio::test]
-async fn what_our_broker_does_not_have_is_said_at_once() {
+async fn scram_users_and_quotas_are_kept() {
     let broker = TestBroker::start();
     let admin = admin(&broker);
-    let lacks = |error: AdminError, api: &str| {
-        let text = error.to_string();
-        let expected = format!("the broker at {} does not support {api}", broker.address());
-        assert!(text.ends_with(&expected), "{text}");
-        assert!(matches!(error, AdminError::Unsupported { .. }));
-    };
-    lacks(
-        only_error(admin.describe_scram_users(["milena"]).await),
-        "DescribeUserScramCredentials",
-    );
-    lacks(
-        admin.describe_all_scram_users().await.unwrap_err(),
-        "DescribeUserScramCredentials",
-    );
     let password = ScramChange::set(ScramMechanism::Sha256, "secret");
-    lacks(
-        only_error(admin.alter_scram_users([("milena", password)]).await),
-        "AlterUserScramCredentials",
-    );
-    lacks(
-        admin.describe_quotas(QuotaFilter::default()).await.unwrap_err(),
-        "DescribeClientQuotas",
-    );
-    let quota = (QuotaEntity::user("milena"), "consumer_byte_rate", QuotaChange::Set(1e6));
-    lacks(only_error(admin.alter_quotas([quota]).await), "AlterClientQuotas");
+    for result in admin.alter_scram_users([("milena", password)]).await.into_values() {
+        result.unwrap();
+    }
+    let users = admin.describe_all_scram_users().await.unwrap();
+    let credentials = users.get("milena").unwrap().as_ref().unwrap();
+    assert_eq!(credentials.len(), 1);
+    let unknown = only_error(admin.describe_scram_users(["unknown"]).await);
+    assert_eq!(unknown.code(), Some(ErrorCode::ResourceNotFound), "{unknown}");
+    let entity = QuotaEntity::user("milena");
+    let quota = (entity.clone(), "consumer_byte_rate", QuotaChange::Set(1e6));
+    for result in admin.alter_quotas([quota]).await.into_values() {
+        result.unwrap();
+    }
+    let quotas = admin.describe_quotas(QuotaFilter::default()).await.unwrap();
+    assert_eq!(quotas[&entity].get("consumer_byte_rate"), Some(&1e6));
 }
 
 #[tokio::test]
