@@ -154,6 +154,12 @@ impl FrameReader {
                 Some(prefix) => {
                     let length = LENGTH_SIZE + frame_length(*prefix, self.length_max)?;
                     if self.buffer.len() >= length {
+                        // The last bytes count too, because the request may keep them for long.
+                        if let Some(memory) = &self.memory
+                            && length >= KEPT_FROM
+                        {
+                            memory.grow(&mut self.frame_memory, length).await;
+                        }
                         return Ok(Some(self.complete(length)));
                     }
                     if let Some(memory) = &self.memory

@@ -313,7 +313,6 @@ mod tests {
     /// Metrics of Kafka without an equivalent: a client on tokio has no selector, and no authentication or two-phase
     /// commit yet.
     const LEFT_OUT: &[&str] = &[
-        "reauthentication-latency-",
         "io-ratio",
         "io-time-",
         "io-wait-",
