@@ -18,7 +18,7 @@ pub(super) struct Settings {
     ///
     /// Mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and OAUTHBEARER with unsigned tokens. The users are admin, alice
     /// and bob, with the passwords admin-secret, alice-secret and bob-secret. Certificates are in `tls` of the directory:
-    /// ca.pem, and <user>.pem for each user; Java's stores have the password changeit.
+    /// ca.pem, and USER.pem for each user; Java's stores have the password changeit.
     #[arg(long)]
     secured: bool,
     /// Check ACLs; the plain listener and the user admin may do everything.

@@ -70,8 +70,12 @@ fn described(client: &mut Client) -> Vec<String> {
     let response = client.call(&DescribeClientQuotasRequest::default(), 1);
     assert_eq!(response.error_code, 0);
     let entries = response.entries.unwrap().into_iter().map(|entry| {
-        let name =
-            |name: Option<_>| name.map_or("(default)".to_owned(), |name: bytestring::ByteString| name.to_string());
+        let name = |name: Option<_>| {
+            name.map_or_else(
+                || "(default)".to_owned(),
+                |name: bytestring::ByteString| name.to_string(),
+            )
+        };
         let entity = entry.entity.into_iter();
         let entity: Vec<String> = entity
             .map(|part| format!("{} {}", part.entity_type, name(part.entity_name)))
