@@ -3,7 +3,7 @@
 //! - [`tls`] turns Kafka's `ssl.*` settings into configurations of rustls, and reloads them when files change.
 //! - [`principal`] gives the name of a client from its certificate.
 //! - [`jaas`] parses `sasl.jaas.config`.
-//! - [`reference`] replaces `${file:…}`, `${dir:…}` and `${env:…}` in configs.
+//! - [`mod@reference`] replaces `${file:…}`, `${dir:…}` and `${env:…}` in configs.
 //! - [`jwt`] verifies and signs JSON web tokens.
 //! - `dev_certs` makes certificates for development (feature `dev-certs`).
 //! - [`Secret`] keeps a text out of logs and clears it from memory.
