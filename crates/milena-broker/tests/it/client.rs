@@ -190,10 +190,11 @@ impl Client {
 
 /// A response without an error has a null message: clients take any other for a failure.
 fn check_error_messages<R: Request<Response: Debug>>(version: i16, response: &R::Response) {
-    // Older versions lack fields, which get the default of the definition. A coordinator's message is empty in Kafka too, and
+    // Older versions lack fields, which get the default of the definition. Some messages are empty in Kafka too, and
     // a fetch response has none but is long to print.
     let newest = R::KEY.broker_versions().is_some_and(|versions| version == versions.max);
-    if newest && !matches!(R::KEY, ApiKey::FindCoordinator | ApiKey::Fetch) {
+    let empty_in_kafka = [ApiKey::DescribeAcls, ApiKey::FindCoordinator, ApiKey::SaslAuthenticate];
+    if newest && R::KEY != ApiKey::Fetch && !empty_in_kafka.contains(&R::KEY) {
         let text = format!("{response:?}");
         assert!(
             !text.contains("error_message: Some(\"\")"),

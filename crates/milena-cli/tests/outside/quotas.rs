@@ -276,6 +276,7 @@ fn mutations(address: &str) -> Vec<String> {
     for (version, name) in [(5, "deleted"), (4, "deleted")] {
         let request = DeleteTopicsRequest {
             topic_names: vec![name.into()],
+            timeout_ms: 30_000,
             ..Default::default()
         };
         let response = connect().call(&request, version);
@@ -293,6 +294,7 @@ fn mutations(address: &str) -> Vec<String> {
                 assignments: None,
                 ..Default::default()
             }],
+            timeout_ms: 30_000,
             ..Default::default()
         };
         let response = connect().call(&request, version);
