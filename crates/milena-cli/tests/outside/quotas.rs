@@ -4,12 +4,7 @@ use std::time::{Duration, Instant};
 
 use milena_wire::{errors::ErrorCode, messages::*};
 
-use crate::{
-    client::{Client, batch, fetch_request, produce_request},
-    kafka_tools::Bench,
-    process::Process,
-    programs::Kafka,
-};
+use crate::{client::Client, kafka_tools::Bench, process::Process, programs::Kafka};
 
 #[test]
 fn quotas_are_managed_and_keep_a_producer_to_its_rate() {
@@ -91,7 +86,7 @@ fn quotas_have_the_same_codes_and_effects_as_in_kafka() {
     let kafka = Kafka::start(19450);
     let dir = tempfile::tempdir().unwrap();
     let ours = Process::start(dir.path(), &[]);
-    for script in [codes, mutations, bytes] {
+    for script in [codes, mutations] {
         let (expected, got) = (script(&kafka.address()), script(&ours.address));
         assert_eq!(got, expected);
     }
@@ -305,44 +300,5 @@ fn mutations(address: &str) -> Vec<String> {
         ));
     }
     assert_eq!(alter(address, user, &[("controller_mutation_rate", None)], false), [0]);
-    lines
-}
-
-/// Writes and reads above the quota of bytes: what the client gets once it is throttled.
-fn bytes(address: &str) -> Vec<String> {
-    let connect = || Client::connect(address);
-    wait_until("the quota of changes is gone", || {
-        let code = connect().call(&create("letters", 1, false), 7).topics[0].error_code;
-        code == 0 || code == ErrorCode::TopicAlreadyExists.code()
-    });
-    let produce = produce_request("letters", 0, batch(&[&"x".repeat(5_000)]));
-    wait_until("the topic can be written", || {
-        connect().call(&produce, 12).responses[0].partition_responses[0].error_code == 0
-    });
-    let client: Entity<'_> = &[("client-id", Some("tests"))];
-    let quotas = [
-        ("producer_byte_rate", Some(1000.0)),
-        ("consumer_byte_rate", Some(1000.0)),
-    ];
-    assert_eq!(alter(address, client, &quotas, false), [0]);
-    let mut lines = vec![];
-    wait_until("a write is throttled", || {
-        let response = connect().call(&produce, 12);
-        let code = response.responses[0].partition_responses[0].error_code;
-        let is_throttled = response.throttle_time_ms > 0;
-        if is_throttled {
-            lines.push(format!("produce: {code}"));
-        }
-        is_throttled
-    });
-    let fetch = fetch_request("letters", 0, 0);
-    wait_until("a read is throttled", || {
-        let response = connect().call(&fetch, 12);
-        let is_throttled = response.throttle_time_ms > 0;
-        if is_throttled {
-            lines.push(format!("fetch: {} {}", response.error_code, response.responses.len()));
-        }
-        is_throttled
-    });
     lines
 }
