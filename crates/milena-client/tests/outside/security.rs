@@ -467,23 +467,22 @@ async fn a_delegation_token_logs_in() {
         ),
     )
     .unwrap();
-    let mut command = xtask();
-    command.args([
-        "kafka",
-        "tool",
-        "delegation-tokens",
-        "--create",
-        "--max-life-time-period",
-        "-1",
-    ]);
-    command.args(["--bootstrap-server", &secured().secured(SaslSsl), "--command-config"]);
-    let made = run(command.arg(&config), "");
+    let tokens = |arguments: &[&str]| {
+        let mut command = xtask();
+        command.args(["kafka", "tool", "delegation-tokens"]).args(arguments);
+        command.args(["--bootstrap-server", &secured().secured(SaslSsl), "--command-config"]);
+        run(command.arg(&config), "")
+    };
+    let made = tokens(&["--create", "--max-life-time-period", "-1"]);
     let line = made
         .lines()
         .find(|line| line.contains("User:admin"))
         .unwrap_or_else(|| panic!("{made}"));
     let mut words = line.split_whitespace();
     let (id, hmac) = (words.next().unwrap(), words.next().unwrap());
+    // The controller makes the token, and the broker learns of it a moment later: a log-in before that is refused.
+    let is_known = (0..20).any(|_| tokens(&["--describe"]).contains(id));
+    assert!(is_known, "the broker does not know its token {id}");
     let options = format!("username=\"{id}\" password=\"{hmac}\" tokenauth=\"true\"");
     let jaas = jaas("scram.ScramLoginModule", &options);
     let settings = with(

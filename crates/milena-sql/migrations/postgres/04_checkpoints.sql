@@ -1,0 +1,1 @@
+-- Snapshots of projections, each with its offset.

@@ -1,0 +1,1 @@
+-- Sagas: their state, timers and audit trail.

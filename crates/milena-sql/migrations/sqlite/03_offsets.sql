@@ -1,0 +1,1 @@
+-- Offsets of groups whose effects and offsets are one transaction.

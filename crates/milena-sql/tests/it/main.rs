@@ -1,0 +1,4 @@
+//! Integration tests on real databases.
+
+mod databases;
+mod migrations;
