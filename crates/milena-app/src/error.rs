@@ -10,7 +10,7 @@ use milena_client::{
 };
 use milena_machines::app;
 
-use crate::{handler::MissingState, outside::OutsideError, topics::TopicNameError};
+use crate::{handler::ArgumentError, outside::OutsideError, topics::TopicNameError};
 
 /// Error at start. No record was read.
 ///
@@ -31,7 +31,7 @@ pub enum StartError {
     #[error("cannot serve metrics and health on {address}: {error}")]
     Serve { address: String, error: std::io::Error },
     #[error("{topics}: {source}")]
-    State { topics: String, source: MissingState },
+    State { topics: String, source: ArgumentError },
     #[error("{topics}: bulkhead {name:?} is not declared; add App::bulkhead({name:?}, …)")]
     NoBulkhead { topics: String, name: String },
     #[error("topic {topic} does not exist; create it, or start with App::wait_for_topics")]
