@@ -4,7 +4,7 @@ use std::{marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     clock::Clock,
-    handler::{Available, BatchHandler, Handler, MissingState},
+    handler::{ArgumentError, Available, BatchHandler, Handler},
     policy::Policy,
     topics::TopicName,
     worker::{self, Worker},
@@ -42,7 +42,7 @@ pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of either kind. Only the worker is behind a pointer; calls within it are direct.
 pub(crate) trait AnyHandler: Send + Sync {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState>;
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError>;
 
     fn is_batch(&self) -> bool;
 
@@ -79,7 +79,7 @@ impl<H: BatchHandler<A>, A: 'static> Many<H, A> {
 }
 
 impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 
@@ -93,7 +93,7 @@ impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
 }
 
 impl<H: BatchHandler<A>, A: 'static> AnyHandler for Many<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 

@@ -488,6 +488,7 @@ mod tests {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
             states: States::default(),
             captures: vec![],
             header_trust: crate::failure::HeaderTrust::None,

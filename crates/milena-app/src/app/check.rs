@@ -53,7 +53,10 @@ impl App {
             if later.any(|other| other.topics.text() == name) {
                 return Err(StartError::TwoHandlers { topic: name.to_owned() });
             }
-            let available = Available { states: &self.states };
+            let available = Available {
+                states: &self.states,
+                delivery: route.delivery,
+            };
             let checked = route.handler.check(&available);
             checked.map_err(|source| StartError::State {
                 topics: name.to_owned(),

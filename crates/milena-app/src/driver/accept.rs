@@ -50,6 +50,7 @@ impl Engine {
                 handler: found.place,
                 source: usize::from(source.0),
                 group: Arc::clone(&self.group),
+                handler_name: Arc::from(route.topics.text()),
                 states: states.clone(),
                 captures: found.captures,
                 header_trust,

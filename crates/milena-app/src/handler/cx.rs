@@ -2,6 +2,7 @@
 
 use std::{
     any::{Any, TypeId, type_name},
+    borrow::Cow,
     fmt,
     sync::Arc,
 };
@@ -47,6 +48,17 @@ pub struct MissingState {
     pub name: &'static str,
 }
 
+/// Reason why a handler cannot have one of its arguments; found at start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    #[error(transparent)]
+    State(#[from] MissingState),
+    /// The text names the argument and the remedy.
+    #[error("{0}")]
+    Refused(Cow<'static, str>),
+}
+
 /// Context shared by all records that a source reads from a topic.
 #[derive(Debug, Clone)]
 pub(crate) struct TopicScope {
@@ -55,6 +67,8 @@ pub(crate) struct TopicScope {
     /// Index of the source.
     pub(crate) source: usize,
     pub(crate) group: Arc<str>,
+    /// Name or pattern of the handler's topics.
+    pub(crate) handler_name: Arc<str>,
     pub(crate) states: States,
     /// Values of the pattern's captures for this topic.
     pub(crate) captures: Vec<(Arc<str>, String)>,
@@ -98,6 +112,11 @@ impl Cx {
     /// Consumer group of the application.
     pub fn group(&self) -> &str {
         &self.scope.group
+    }
+
+    /// Name of the handler: the topic or pattern that it was registered for.
+    pub fn handler(&self) -> &str {
+        &self.scope.handler_name
     }
 
     /// Number of this attempt, starting at 1. Attempts from retry topics are counted too.
@@ -168,7 +187,8 @@ impl Cx {
         TraceContext::read(self.record.headers())
     }
 
-    pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {
+    /// A state of the application, for extractors.
+    pub fn state<S: 'static>(&self) -> Result<&S, MissingState> {
         self.scope
             .states
             .get()

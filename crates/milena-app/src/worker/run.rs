@@ -225,6 +225,7 @@ mod tests {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
             states: States::default(),
             captures: vec![],
             header_trust: HeaderTrust::None,
