@@ -13,6 +13,7 @@
 mod connection;
 mod database;
 mod migrations;
+pub mod once;
 pub mod outbox;
 pub mod relay;
 
