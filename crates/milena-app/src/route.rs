@@ -23,6 +23,10 @@ pub enum Delivery {
     AtLeastOnce,
     /// Writes the handler's output and the offset in one transaction. Other effects of the handler may happen twice.
     ExactlyOnce,
+    /// Stores the offset in the database of the handler's effects, and the effects with their processed-event row in
+    /// transactions that a newer owner of the partition shuts out. The effects in the database happen exactly once. See
+    /// [`offset_store`](crate::offset_store).
+    StoredOffsets,
 }
 
 /// Settings of a handler that its workers need.

@@ -14,6 +14,7 @@ mod connection;
 mod database;
 mod migrations;
 pub mod once;
+pub mod outbox;
 
 pub use connection::{Connection, Transaction};
 pub use database::{ConnectError, Database, Dialect};
