@@ -13,7 +13,9 @@
 mod connection;
 mod database;
 mod migrations;
+pub mod once;
 pub mod outbox;
+pub mod relay;
 
 pub use connection::{Connection, Transaction};
 pub use database::{ConnectError, Database, Dialect};
