@@ -2,3 +2,7 @@
 
 mod databases;
 mod migrations;
+mod outbox;
+mod outbox_order;
+#[cfg(feature = "tokio-postgres")]
+mod outbox_tokio_postgres;
