@@ -15,6 +15,7 @@ mod database;
 mod migrations;
 pub mod once;
 pub mod outbox;
+pub mod relay;
 
 pub use connection::{Connection, Transaction};
 pub use database::{ConnectError, Database, Dialect};
