@@ -15,6 +15,7 @@ mod connection;
 mod database;
 mod migrations;
 pub mod offsets;
+pub mod once;
 
 pub use checkpoints::{DamagedSnapshot, SqlSnapshots};
 pub use connection::{Connection, Transaction};
