@@ -16,6 +16,8 @@ mod database;
 mod migrations;
 pub mod offsets;
 pub mod once;
+pub mod outbox;
+pub mod relay;
 
 pub use checkpoints::{DamagedSnapshot, SqlSnapshots};
 pub use connection::{Connection, Transaction};
