@@ -16,7 +16,8 @@ const READ: &str = "SELECT epoch, topic_id, next_offset, leader_epoch, metadata,
 const RAISE: &str = "UPDATE milena_offsets SET epoch = $4, instance = $5, topic_id = coalesce($6, topic_id),
         claimed_at = CURRENT_TIMESTAMP
     WHERE consumer_group = $1 AND topic = $2 AND partition = $3";
-const FORGET: &str = "UPDATE milena_offsets SET next_offset = NULL, leader_epoch = NULL, metadata = '', metadata_offset = 0
+const FORGET: &str =
+    "UPDATE milena_offsets SET next_offset = NULL, leader_epoch = NULL, metadata = '', metadata_offset = 0
     WHERE consumer_group = $1 AND topic = $2 AND partition = $3";
 /// Events without an id of their own are identified by topic, partition and offset, which a recreated topic repeats.
 const FORGET_EVENTS_POSTGRES: &str = "DELETE FROM milena_processed_events
@@ -112,10 +113,7 @@ macro_rules! claim_with {
         let is_recreated = row.is_recreated($of.wanted);
         let epoch = row.epoch + 1;
         let raise = keyed!(RAISE, $of).bind(epoch).bind($of.instance);
-        raise
-            .bind(&$of.wanted.topic_id)
-            .execute(&mut **$connection)
-            .await?;
+        raise.bind(&$of.wanted.topic_id).execute(&mut **$connection).await?;
         if is_recreated {
             keyed!(FORGET, $of).execute(&mut **$connection).await?;
             let forget = sqlx::query($forget_events).bind($of.group);

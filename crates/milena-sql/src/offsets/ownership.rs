@@ -12,7 +12,8 @@ use crate::Connection;
 
 /// In PostgreSQL the lock of this statement is held until the commit, which follows at once. If the process stops in
 /// between, the server ends the session after 10 s, so that the next owner need not wait for longer.
-const CHECK_POSTGRES: &str = "SELECT set_config('idle_in_transaction_session_timeout', '10000', true) FROM milena_offsets
+const CHECK_POSTGRES: &str =
+    "SELECT set_config('idle_in_transaction_session_timeout', '10000', true) FROM milena_offsets
     WHERE consumer_group = $1 AND topic = $2 AND partition = $3 AND epoch = $4 FOR KEY SHARE";
 const STORE_POSTGRES: &str = "UPDATE milena_offsets SET next_offset = greatest(next_offset, $5), updated_at = now()
     WHERE consumer_group = $1 AND topic = $2 AND partition = $3 AND epoch = $4
