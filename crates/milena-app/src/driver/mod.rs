@@ -20,6 +20,7 @@ mod quarantine;
 mod refusals;
 mod replay_ranges;
 mod replay_source;
+mod replies;
 mod returns;
 mod setup;
 mod shared_breakers;
@@ -55,6 +56,7 @@ use crate::{
     error::AppError,
     handler::TopicScope,
     metrics::HandlerMetrics,
+    request_reply::ReplyRules,
     route::{Delivery, Route},
     routing::Routing,
     times::TimeMeter,
@@ -94,6 +96,8 @@ pub(crate) struct Engine {
     publisher: PublisherLink,
     transaction: TransactionLink,
     key_holds: Option<HeldTopics>,
+    /// How each handler answers requests.
+    reply_rules: Vec<ReplyRules>,
     /// Notified when the time of the next timeout has changed.
     timer: Notify,
     /// Notified when the engine has ended, or must end.

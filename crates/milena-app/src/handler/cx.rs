@@ -11,6 +11,7 @@ use milena_client::consumer::{ConsumerRecord, RecordRef};
 use super::trace::TraceContext;
 use crate::{
     failure::{EVENT_IDS, FailureRecord, HeaderTrust, Origin, read_trusted},
+    request_reply::{AddressError, ReplyAddress},
     times::ReadMark,
 };
 
@@ -148,6 +149,12 @@ impl Cx {
     /// log lines of handlers name the record and the trace.
     pub fn trace(&self) -> Option<TraceContext> {
         TraceContext::read(self.record.headers())
+    }
+
+    /// Where the reply to this record goes, and until when it is awaited. `None` if the record asks for no reply.
+    /// [`Done::reply`](super::Done::reply) needs none of it.
+    pub fn reply_address(&self) -> Result<Option<ReplyAddress>, AddressError> {
+        ReplyAddress::read(self.record.headers())
     }
 
     pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {
