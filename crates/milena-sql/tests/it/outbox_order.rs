@@ -56,7 +56,7 @@ async fn change(database: &Database, way: u64) -> Result<Option<(Uuid, i64)>, Ou
                 .bind("orders")
                 .bind(&aggregate)
                 .bind("OrderChanged")
-                .bind(Vec::new());
+                .bind(Vec::<u8>::new());
             insert.fetch_one(&mut *transaction).await.unwrap()
         }
     };
