@@ -1,4 +1,6 @@
 //! Integration tests on real databases.
 
+mod checkpoints;
 mod databases;
 mod migrations;
+mod offsets;
