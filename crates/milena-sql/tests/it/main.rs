@@ -1,5 +1,6 @@
 //! Integration tests on real databases.
 
+mod checkpoints;
 mod databases;
 mod migrations;
 mod outbox;
@@ -7,3 +8,4 @@ mod outbox_order;
 #[cfg(feature = "tokio-postgres")]
 mod outbox_tokio_postgres;
 mod relay;
+mod offsets;
