@@ -13,6 +13,7 @@
 mod connection;
 mod database;
 mod migrations;
+pub mod saga;
 
 pub use connection::{Connection, Transaction};
 pub use database::{ConnectError, Database, Dialect};

@@ -2,3 +2,4 @@
 
 mod databases;
 mod migrations;
+mod saga_store;
