@@ -1,6 +1,7 @@
 //! Declaration and start of an application.
 
 mod check;
+mod stored_offsets;
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +23,7 @@ use crate::{
     error::{AppError, StartError},
     file::AppFile,
     handler::{BatchHandler, Done, Fault, Handler, States},
+    offset_store::OffsetStore,
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
@@ -31,6 +33,7 @@ use crate::{
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
 };
+use check::check_replay;
 
 /// Reaction to records of topics that match a pattern and have no handler of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,7 @@ pub struct App {
     routes: Vec<Route>,
     pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
+    offset_store: Option<Arc<dyn OffsetStore>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     may_topics_be_missing: bool,
@@ -112,6 +116,7 @@ impl App {
             routes: vec![],
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
+            offset_store: None,
             programs: Programs::default(),
             may_topics_be_missing: false,
             endpoints: vec![],
@@ -413,6 +418,7 @@ impl App {
     /// before the first poll.
     pub async fn start(mut self) -> Result<Running, StartError> {
         self.check()?;
+        self.check_store().await?;
         // Programs start first, so that a failing one is reported before partitions are assigned.
         self.programs.start().await?;
         let mut endpoints = vec![];
@@ -455,14 +461,7 @@ impl App {
         let setup = self.set_up().await?;
         let mut report = ReplayReport::default();
         for (delivery, routes) in self.take_routes() {
-            if delivery == Delivery::ExactlyOnce {
-                let topics = routes
-                    .iter()
-                    .map(|route| route.topics.text())
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                return Err(StartError::ReplayExactlyOnce { topics }.into());
-            }
+            check_replay(delivery, &routes)?;
             let topics = setup.matching(delivery).await?;
             let (started, ranges) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
             let engine = Arc::clone(&started.engine);
@@ -528,6 +527,7 @@ impl App {
             routing: Arc::clone(setup.routing()),
             exchange: None,
             metadata_reserved: 0,
+            offset_store: self.store_of(delivery),
         }
     }
 

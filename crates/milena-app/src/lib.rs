@@ -20,6 +20,7 @@ pub mod file;
 pub mod handler;
 pub mod json;
 mod metrics;
+pub mod offset_store;
 pub mod outside;
 pub mod policy;
 mod pool;

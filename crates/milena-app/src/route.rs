@@ -4,7 +4,7 @@ use std::{marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     clock::Clock,
-    handler::{Available, BatchHandler, Handler, MissingState},
+    handler::{ArgumentError, Available, BatchHandler, Handler},
     policy::Policy,
     topics::TopicName,
     worker::{self, Worker},
@@ -23,6 +23,10 @@ pub enum Delivery {
     AtLeastOnce,
     /// Writes the handler's output and the offset in one transaction. Other effects of the handler may happen twice.
     ExactlyOnce,
+    /// Stores the offset in the database of the handler's effects, and the effects with their processed-event row in
+    /// transactions that a newer owner of the partition shuts out. The effects in the database happen exactly once. See
+    /// [`offset_store`](crate::offset_store).
+    StoredOffsets,
 }
 
 /// Settings of a handler that its workers need.
@@ -38,7 +42,7 @@ pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of either kind. Only the worker is behind a pointer; calls within it are direct.
 pub(crate) trait AnyHandler: Send + Sync {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState>;
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError>;
 
     fn is_batch(&self) -> bool;
 
@@ -75,7 +79,7 @@ impl<H: BatchHandler<A>, A: 'static> Many<H, A> {
 }
 
 impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 
@@ -89,7 +93,7 @@ impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
 }
 
 impl<H: BatchHandler<A>, A: 'static> AnyHandler for Many<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 

@@ -32,6 +32,7 @@ mod partition;
 pub mod produce;
 pub mod quota;
 mod random;
+pub mod request_reply;
 pub mod sasl;
 mod timers;
 pub mod token_refresh;

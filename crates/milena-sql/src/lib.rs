@@ -13,6 +13,7 @@
 mod connection;
 mod database;
 mod migrations;
+pub mod outbox;
 pub mod saga;
 
 pub use connection::{Connection, Transaction};

@@ -24,11 +24,17 @@ CREATE SEQUENCE milena_outbox_sequence OWNED BY milena_outbox.sequence CACHE 1;
 CREATE INDEX milena_outbox_unpublished ON milena_outbox (sequence) WHERE published_at IS NULL;
 CREATE INDEX milena_outbox_published ON milena_outbox (published_at) WHERE published_at IS NOT NULL;
 
+-- Identity of an aggregate: its lock, and its slot.
+CREATE FUNCTION milena_outbox_aggregate(aggregatetype text, aggregateid text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hashtextextended(aggregatetype || chr(1) || aggregateid, 0)
+$$;
+
 -- Sequence numbers are handed out before the commit, so they are not in commit order. The lock on the aggregate, held
 -- until the commit, makes them so within an aggregate.
 CREATE FUNCTION milena_outbox_number() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    aggregate bigint := hashtextextended(NEW.aggregatetype || chr(1) || NEW.aggregateid, 0);
+    aggregate bigint := milena_outbox_aggregate(NEW.aggregatetype, NEW.aggregateid);
 BEGIN
     PERFORM pg_advisory_xact_lock(aggregate);
     NEW.sequence := nextval('milena_outbox_sequence');
