@@ -81,8 +81,6 @@ pub enum StartError {
     ReplayStoredOffsets { topics: String },
     #[error("{topics}: offsets are to be stored with effects, but there is no store; add App::offset_store(…)")]
     NoOffsetStore { topics: String },
-    #[error("{topics}: offsets can be stored only with a transaction; take one as an argument of the handler")]
-    NoTransaction { topics: String },
     #[error(
         "{topics}: keep_key_order finds held keys by offsets that are committed to Kafka, so the offsets cannot be stored \
          elsewhere; remove keep_key_order or change the delivery"

@@ -38,7 +38,9 @@ impl App {
 
     /// The store, if this delivery needs it.
     pub(super) fn store_of(&self, delivery: Delivery) -> Option<Arc<dyn OffsetStore>> {
-        self.offset_store.clone().filter(|_| delivery == Delivery::StoredOffsets)
+        self.offset_store
+            .clone()
+            .filter(|_| delivery == Delivery::StoredOffsets)
     }
 
     /// Checks the handlers whose offsets are stored.
@@ -59,9 +61,7 @@ impl App {
     /// Checks that the store can be used.
     pub(super) async fn check_store(&self) -> Result<(), StartError> {
         match &self.offset_store {
-            Some(store) if self.routes.iter().any(is_stored) => {
-                store.check().await.map_err(StartError::OffsetStore)
-            }
+            Some(store) if self.routes.iter().any(is_stored) => store.check().await.map_err(StartError::OffsetStore),
             _ => Ok(()),
         }
     }

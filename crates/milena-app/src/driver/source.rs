@@ -250,7 +250,9 @@ impl Listener {
         partitions: &[TopicPartition],
     ) -> Result<Vec<Begin>, ListenerError> {
         if self.engine.offset_store.is_some() {
-            let claimed = self.engine.claim_assigned(self.source, consumer, partitions, &self.setup);
+            let claimed = self
+                .engine
+                .claim_assigned(self.source, consumer, partitions, &self.setup);
             return claimed.await;
         }
         let mut tries = 0;

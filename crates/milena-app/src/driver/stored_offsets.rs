@@ -122,9 +122,7 @@ impl Engine {
         let now = self.clock.instant();
         self.act(None, |state, now_ms| {
             let Ok(fenced) = result else {
-                return state
-                    .scheduler
-                    .handle_committed(now_ms, source, CommitResult::Failed);
+                return state.scheduler.handle_committed(now_ms, source, CommitResult::Failed);
             };
             let epochs = to_store.iter().filter(|stored| fenced.contains(&stored.partition));
             for stored in epochs {
@@ -177,7 +175,7 @@ impl Engine {
         }
         let due = self.take_due(source, &consumer.assignment());
         for (partition, begin) in due {
-            let position = BTreeMap::from([(partition.clone(), OffsetAndMetadata::from(begin))]);
+            let position = BTreeMap::from([(partition.clone(), OffsetAndMetadata::new(begin))]);
             let partitions = [partition];
             let claimed = match consumer.commit_offsets_within(position, PROOF_TIMEOUT).await {
                 Ok(()) => self.claim(source, consumer, &partitions, setup).await,
@@ -267,7 +265,7 @@ impl Engine {
             let begin = begin(consumer, partition, claim, first).await?;
             let position = Position {
                 offset: begin.position,
-                leader_epoch: begin.leader_epoch,
+                epoch: begin.leader_epoch,
             };
             consumer.seek_position(partition, position)?;
             let begin = Begin {
@@ -376,11 +374,14 @@ async fn begin(
     };
     if let Some(stored) = claim.stored {
         warn_of_expired(partition, stored.offset, first);
+        // The leader may have changed since the last commit: with its epoch, later offsets would look truncated.
+        let is_of_commit = stored.offset == stored.metadata_offset && stored.offset >= first;
+        let leader_epoch = stored.leader_epoch.filter(|_| is_of_commit);
         let committed = CommittedOffset {
             offset: stored.metadata_offset,
             metadata: stored.metadata,
         };
-        return Ok(begin(stored.offset.max(first), stored.leader_epoch, Some(committed)));
+        return Ok(begin(stored.offset.max(first), leader_epoch, Some(committed)));
     }
     if claim.is_recreated {
         tracing::warn!(
@@ -400,8 +401,8 @@ async fn begin(
         offset: committed.offset,
         metadata: committed.metadata.to_string(),
     };
-    let position = committed.offset.max(first);
-    Ok(begin(position, committed.leader_epoch, Some(metadata)))
+    let leader_epoch = committed.leader_epoch.filter(|_| committed.offset >= first);
+    Ok(begin(committed.offset.max(first), leader_epoch, Some(metadata)))
 }
 
 fn warn_of_expired(partition: &TopicPartition, offset: i64, first: i64) {

@@ -185,6 +185,7 @@ macro_rules! batch_handlers {
             }
 
             fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
+                available.check_scope(const { scoped(&[$($argument::IS_SCOPED),*]) > 0 })?;
                 T::check(available)?;
                 $($argument::check(available)?;)*
                 Ok(())

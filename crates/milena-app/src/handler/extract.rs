@@ -47,6 +47,9 @@ pub trait Extract: Sized + Send {
     }
 }
 
+const NO_TRANSACTION: &str = "its offsets are to be stored with its effects, but it takes no transaction; take one as an \
+                              argument, or change the delivery";
+
 /// Why scoped arguments cannot be inside of others; shown by the compiler.
 pub(super) const NOT_INSIDE: &str =
     "a transaction cannot be inside of an Option, a Result or a Batch: take it as an argument of its own";
@@ -74,6 +77,14 @@ impl Available<'_> {
     /// Delivery guarantee of the handler.
     pub fn delivery(&self) -> Delivery {
         self.delivery
+    }
+
+    /// Checks that a handler whose offsets are stored with its effects takes a transaction.
+    pub(super) fn check_scope(&self, is_scoped: bool) -> Result<(), ArgumentError> {
+        if is_scoped || self.delivery != Delivery::StoredOffsets {
+            return Ok(());
+        }
+        Err(ArgumentError::Refused(NO_TRANSACTION.into()))
     }
 }
 

@@ -132,6 +132,7 @@ macro_rules! handlers {
 
             #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
             fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
+                available.check_scope(const { scoped(&[$($argument::IS_SCOPED),*]) > 0 })?;
                 $($argument::check(available)?;)*
                 Ok(())
             }
