@@ -28,6 +28,7 @@ mod effects;
 pub mod fetch;
 pub mod group;
 pub mod member;
+pub mod outbox;
 mod partition;
 pub mod produce;
 pub mod quota;

@@ -13,7 +13,9 @@
 mod connection;
 mod database;
 mod migrations;
+pub mod once;
 pub mod outbox;
+pub mod relay;
 pub mod saga;
 
 pub use connection::{Connection, Transaction};

@@ -70,8 +70,9 @@ pub struct Available<'a> {
 }
 
 impl Available<'_> {
-    pub fn has_state<S: 'static>(&self) -> bool {
-        self.states.get::<S>().is_some()
+    /// A state of the application.
+    pub fn state<S: 'static>(&self) -> Option<&S> {
+        self.states.get()
     }
 
     /// Delivery guarantee of the handler.
@@ -194,7 +195,7 @@ impl<S: Clone + Send + Sync + 'static> Extract for State<S> {
     }
 
     fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
-        let found = available.states.get::<S>();
+        let found = available.state::<S>();
         found
             .map(drop)
             .ok_or(ArgumentError::State(MissingState { name: type_name::<S>() }))
