@@ -18,6 +18,7 @@ use milena_client::{
 };
 
 use crate::{
+    background::{Background, BackgroundContext, Backgrounds},
     clock::Clock,
     driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
@@ -28,7 +29,7 @@ use crate::{
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
-    running::Running,
+    running::{Running, RunningParts},
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
@@ -83,6 +84,7 @@ pub struct App {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
     offset_store: Option<Arc<dyn OffsetStore>>,
+    backgrounds: Vec<Arc<dyn Background>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     may_topics_be_missing: bool,
@@ -117,6 +119,7 @@ impl App {
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
             offset_store: None,
+            backgrounds: vec![],
             programs: Programs::default(),
             may_topics_be_missing: false,
             endpoints: vec![],
@@ -408,6 +411,22 @@ impl App {
         self
     }
 
+    /// Adds a component that runs beside the handlers: it starts before the first poll and stops after the last handler.
+    pub fn background(mut self, component: impl Background) -> Self {
+        self.backgrounds.push(Arc::new(component));
+        self
+    }
+
+    fn background_context(&self) -> BackgroundContext {
+        BackgroundContext {
+            group: self.settings.group.clone(),
+            instance: self.settings.instance.clone(),
+            clock: self.clock.clone(),
+            common: self.settings.common.clone(),
+            producer: self.settings.producer.clone(),
+        }
+    }
+
     /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -427,6 +446,7 @@ impl App {
         }
         let setup = self.set_up().await?;
         self.warn_of_returns();
+        let backgrounds = Backgrounds::start(&self.backgrounds, &self.background_context()).await?;
         let mut engines = vec![];
         let all = self.take_routes();
         let exchange = BreakerExchange::new(&all, &self.breakers).map(Arc::new);
@@ -437,7 +457,15 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs, setup, endpoints))
+        let parts = RunningParts {
+            engines,
+            limits: self.limits,
+            programs: self.programs,
+            backgrounds,
+            setup,
+            endpoints,
+        };
+        Ok(Running::new(parts))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed

@@ -8,6 +8,7 @@ use std::{
 use milena_client::{metrics::Metrics, producer::Producer};
 
 use crate::{
+    background::RunningBackground,
     dead_letters::DeadLetterCounts,
     driver::{Engine, Started},
     metrics::{self, HandlerCounts},
@@ -19,14 +20,16 @@ use crate::{
 pub(crate) struct View {
     engines: Vec<Arc<Engine>>,
     producers: Vec<Producer>,
+    backgrounds: Vec<Arc<dyn RunningBackground>>,
     dead_letters: Mutex<DeadLetterCounts>,
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started]) -> Self {
+    pub(crate) fn new(started: &[Started], backgrounds: Vec<Arc<dyn RunningBackground>>) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
+            backgrounds,
             dead_letters: Mutex::default(),
         }
     }
@@ -87,6 +90,9 @@ impl View {
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
         self.dead_letters().write(&mut text);
+        for background in &self.backgrounds {
+            text.push_str(&background.to_prometheus());
+        }
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }
