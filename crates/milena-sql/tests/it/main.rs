@@ -2,4 +2,8 @@
 
 mod databases;
 mod migrations;
+mod outbox;
+mod outbox_order;
+#[cfg(feature = "tokio-postgres")]
+mod outbox_tokio_postgres;
 mod relay;
