@@ -18,6 +18,7 @@ use milena_client::{
 };
 
 use crate::{
+    background::{Background, BackgroundTask},
     clock::Clock,
     driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
@@ -28,7 +29,7 @@ use crate::{
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
     route::{AnyHandler, Delivery, Many, One, Route},
-    running::Running,
+    running::{Running, StartedParts},
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
@@ -85,6 +86,7 @@ pub struct App {
     offset_store: Option<Arc<dyn OffsetStore>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
+    pub(crate) background: Vec<Arc<dyn Background>>,
     may_topics_be_missing: bool,
     /// Addresses of the HTTP endpoints, with the paths that they serve.
     endpoints: Vec<(String, Paths)>,
@@ -118,6 +120,7 @@ impl App {
             bulkheads: BTreeMap::new(),
             offset_store: None,
             programs: Programs::default(),
+            background: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
             problems: vec![],
@@ -437,7 +440,9 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs, setup, endpoints))
+        let background = self.background.drain(..).map(BackgroundTask::spawn).collect();
+        let started = StartedParts { engines, background };
+        Ok(Running::new(started, self.limits, self.programs, setup, endpoints))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed
