@@ -28,11 +28,13 @@ use crate::{
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
+    request_reply::Requester,
     route::{AnyHandler, Delivery, Many, One, Route},
     running::{Running, StartedParts},
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
+    view::View,
 };
 use check::check_replay;
 
@@ -87,6 +89,8 @@ pub struct App {
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     pub(crate) background: Vec<Arc<dyn Background>>,
+    /// Requesters whose counters are part of the metrics.
+    pub(crate) requesters: Vec<Requester>,
     may_topics_be_missing: bool,
     /// Addresses of the HTTP endpoints, with the paths that they serve.
     endpoints: Vec<(String, Paths)>,
@@ -121,6 +125,7 @@ impl App {
             offset_store: None,
             programs: Programs::default(),
             background: vec![],
+            requesters: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
             problems: vec![],
@@ -440,9 +445,17 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        let background = self.background.drain(..).map(BackgroundTask::spawn).collect();
+        let background: Vec<_> = self.background.drain(..).map(BackgroundTask::spawn).collect();
+        let views = background.iter().map(|task| task.view.clone());
+        let view = View::new(&engines, self.requesters).with_background(views.collect());
         let started = StartedParts { engines, background };
-        Ok(Running::new(started, self.limits, self.programs, setup, endpoints))
+        Ok(Running::new(
+            started,
+            self.limits,
+            self.programs,
+            (setup, view),
+            endpoints,
+        ))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed

@@ -113,7 +113,9 @@ impl Drop for EndGuard {
             how.to_owned()
         });
         let name = self.name.clone();
-        self.failure.error().get_or_insert(AppError::Background { name, reason });
+        self.failure
+            .error()
+            .get_or_insert(AppError::Background { name, reason });
         self.failure.ended.send_replace(true);
     }
 }

@@ -42,12 +42,11 @@ impl Running {
         started: StartedParts,
         limits: Limits,
         programs: Programs,
-        setup: Arc<Setup>,
+        (setup, view): (Arc<Setup>, View),
         endpoints: Vec<Endpoint>,
     ) -> Self {
         let StartedParts { engines, background } = started;
-        let tasks = background.iter().map(|background| background.view.clone());
-        let view = Arc::new(View::new(&engines, tasks.collect()));
+        let view = Arc::new(view);
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {
             let bound = (endpoint.paths, endpoint.address());
@@ -88,8 +87,14 @@ impl Running {
     /// Returns when the application cannot continue. [`stop`](Self::stop) returns the reason.
     pub async fn ended(&self) {
         type Ended<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-        let engines = self.engines.iter().map(|started| -> Ended<'_> { Box::pin(started.engine.ended()) });
-        let background = self.background.iter().map(|task| -> Ended<'_> { Box::pin(task.ended()) });
+        let engines = self
+            .engines
+            .iter()
+            .map(|started| -> Ended<'_> { Box::pin(started.engine.ended()) });
+        let background = self
+            .background
+            .iter()
+            .map(|task| -> Ended<'_> { Box::pin(task.ended()) });
         let mut waiting: Vec<_> = engines.chain(background).collect();
         std::future::poll_fn(|cx| {
             let is_any = waiting.iter_mut().any(|ended| ended.as_mut().poll(cx).is_ready());

@@ -12,6 +12,7 @@ use crate::{
     dead_letters::DeadLetterCounts,
     driver::{Engine, Started},
     metrics::{self, HandlerCounts},
+    request_reply::{self, Requester},
     status::Status,
     times::ConsumerTimes,
 };
@@ -22,16 +23,22 @@ pub(crate) struct View {
     producers: Vec<Producer>,
     background: Vec<BackgroundView>,
     dead_letters: Mutex<DeadLetterCounts>,
+    requesters: Vec<Requester>,
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started], background: Vec<BackgroundView>) -> Self {
+    pub(crate) fn new(started: &[Started], requesters: Vec<Requester>) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
-            background,
+            background: vec![],
             dead_letters: Mutex::default(),
+            requesters,
         }
+    }
+
+    pub(crate) fn with_background(self, background: Vec<BackgroundView>) -> Self {
+        Self { background, ..self }
     }
 
     pub(crate) fn counts(&self) -> Vec<HandlerCounts> {
@@ -93,7 +100,12 @@ impl View {
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
         self.dead_letters().write(&mut text);
-        self.background.iter().for_each(|view| view.task.write_metrics(&mut text));
+        self.background
+            .iter()
+            .for_each(|view| view.task.write_metrics(&mut text));
+        let requesters = self.requesters.iter();
+        let requesters = requesters.map(|one| (one.reply_partition().to_string(), one.counts()));
+        request_reply::write_metrics(&mut text, &requesters.collect::<Vec<_>>());
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }

@@ -35,9 +35,9 @@ pub(super) struct Transaction {
     pub(super) writes: Vec<u64>,
     pub(super) rows: Vec<i64>,
     pub(super) is_slow: bool,
-    notifies: BTreeSet<usize>,
+    pub(super) notifies: BTreeSet<usize>,
     /// Slots whose relay was awake, and stays so.
-    shares: Vec<u16>,
+    pub(super) shares: Vec<u16>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]

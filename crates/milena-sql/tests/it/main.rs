@@ -1,7 +1,9 @@
 //! Integration tests on real databases.
 
+mod checkpoints;
 mod databases;
 mod migrations;
+mod offsets;
 mod outbox;
 mod outbox_order;
 #[cfg(feature = "tokio-postgres")]

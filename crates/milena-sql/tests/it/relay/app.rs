@@ -44,7 +44,11 @@ async fn a_relay_publishes_what_handlers_write() {
         })
         .await;
         let metrics = running.to_prometheus();
-        for name in ["milena_outbox_backlog", "milena_outbox_oldest_seconds", "milena_outbox_failures_total 0"] {
+        for name in [
+            "milena_outbox_backlog",
+            "milena_outbox_oldest_seconds",
+            "milena_outbox_failures_total 0",
+        ] {
             assert!(metrics.contains(name), "{name} is missing in {metrics}");
         }
         assert!(metrics.contains("milena_outbox_published_total 3"), "{metrics}");
@@ -67,6 +71,9 @@ async fn a_relay_that_cannot_start_ends_the_application() {
     ended.await.expect("the application ends");
     assert!(!running.status().is_healthy());
     let failure = running.stop().await.unwrap_err();
-    assert!(matches!(&failure, AppError::Background { name, .. } if name == "outbox-relay"), "{failure}");
+    assert!(
+        matches!(&failure, AppError::Background { name, .. } if name == "outbox-relay"),
+        "{failure}"
+    );
     assert!(failure.to_string().contains("milena sql init"), "{failure}");
 }

@@ -32,7 +32,10 @@ async fn has_found_relay_awake(transaction: &mut Transaction) -> bool {
 
 /// Number of notifications since the last call; the marker comes after them.
 async fn notifications(listener: &mut PgListener, pool: &PgPool) -> usize {
-    sqlx::query("SELECT pg_notify('milena_outbox', 'marker')").execute(pool).await.unwrap();
+    sqlx::query("SELECT pg_notify('milena_outbox', 'marker')")
+        .execute(pool)
+        .await
+        .unwrap();
     let mut count = 0;
     while listener.recv().await.unwrap().payload() != "marker" {
         count += 1;
@@ -44,7 +47,9 @@ async fn notifications(listener: &mut PgListener, pool: &PgPool) -> usize {
 async fn commits_wake_a_sleeping_relay_and_do_not_notify_one_that_is_awake() {
     let home = Home::postgres();
     let (database, broker) = (home.migrated().await, TestBroker::start());
-    let Database::Postgres(pool) = &database else { unreachable!() };
+    let Database::Postgres(pool) = &database else {
+        unreachable!()
+    };
     broker.create_topic("order.events", 1);
     // The poll interval is longer than the test may take.
     let running = relay(&database, &broker).poll_interval(Duration::from_secs(600));
