@@ -86,6 +86,13 @@ impl Database {
         }
     }
 
+    /// Whether all transactions have ended.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.transactions
+            .iter()
+            .all(|open| open.writes.is_empty() && open.rows.is_empty())
+    }
+
     pub(super) fn slot_of(&self, aggregate: u64) -> u16 {
         (aggregate % self.slots.len() as u64) as u16
     }

@@ -56,7 +56,7 @@ impl Plan {
             has_refusals: random.below(3) == 0,
             has_wakeups: random.below(2) == 0,
             faults_end_ms,
-            end_ms: faults_end_ms + 6 * lease_ms + 30_000,
+            end_ms: faults_end_ms + 6 * lease_ms + 300_000,
             config,
             mutation,
         }

@@ -173,6 +173,7 @@ impl Relay {
             dialect = %store.database.dialect(),
             "outbox relay started"
         );
+        view.set_started();
         let listener = listen(&store.database);
         let driver = Driver::new(DriverParts {
             config: ours.machine(store.slots),
