@@ -13,13 +13,13 @@ use super::support::{records, relay, until, until_published};
 use crate::databases::Home;
 
 async fn announce(Raw(record): Raw, State(database): State<Database>) -> Result<Done, Fault> {
-    let mut transaction = database.begin().await.map_err(Fault::transient)?;
+    let mut transaction = database.begin().await.map_err(Fault::retry)?;
     let value = record.value().unwrap_or_default().to_vec();
     let event = OutboxEvent::new("order", "a", "Announced").payload(value);
     outbox::write(transaction.connection(), &event)
         .await
-        .map_err(Fault::transient)?;
-    transaction.commit().await.map_err(Fault::transient)?;
+        .map_err(Fault::retry)?;
+    transaction.commit().await.map_err(Fault::retry)?;
     Ok(Done::Ok)
 }
 
