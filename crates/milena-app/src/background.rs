@@ -7,9 +7,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use milena_client::config::ConfigMap;
 use tokio::{sync::watch, task::JoinHandle};
 
-use crate::{App, error::AppError, handler::BoxError, status::BackgroundStatus};
+use crate::{
+    App,
+    clock::Clock,
+    error::{AppError, StartError},
+    handler::BoxError,
+    status::BackgroundStatus,
+};
 
 /// Future of [`Background::run`].
 pub type BackgroundFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
@@ -19,8 +26,14 @@ pub trait Background: Send + Sync + 'static {
     /// Name in logs, errors and the status.
     fn name(&self) -> &str;
 
-    /// Runs until `stop` is ready, then finishes its work in flight. An earlier end, or an error, ends the application.
-    fn run(&self, stop: BackgroundStop) -> BackgroundFuture;
+    /// Runs before the first record is polled. An error keeps the application from starting.
+    fn check(&self) -> BackgroundFuture {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Runs until [`BackgroundContext::stop`] is requested, then finishes its work in flight. An earlier end, or an error,
+    /// ends the application.
+    fn run(&self, context: BackgroundContext) -> BackgroundFuture;
 
     /// Reason why the task makes no progress. The application is then not healthy.
     fn problem(&self) -> Option<String> {
@@ -29,6 +42,21 @@ pub trait Background: Send + Sync + 'static {
 
     /// Appends metrics in Prometheus' text format.
     fn write_metrics(&self, _text: &mut String) {}
+}
+
+/// The application around a background task.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct BackgroundContext {
+    pub group: String,
+    /// Name of this instance.
+    pub instance: String,
+    pub clock: Clock,
+    /// Settings of all clients, under Kafka's names.
+    pub common: ConfigMap,
+    /// Settings of producers, in addition.
+    pub producer: ConfigMap,
+    pub stop: BackgroundStop,
 }
 
 /// The signal that a background task should end.
@@ -49,6 +77,16 @@ impl App {
     pub fn background(mut self, task: impl Background) -> Self {
         self.background.push(Arc::new(task));
         self
+    }
+
+    pub(crate) async fn check_background(&self) -> Result<(), StartError> {
+        for task in &self.background {
+            let name = task.name().to_owned();
+            task.check()
+                .await
+                .map_err(|error| StartError::Background { name, error })?;
+        }
+        Ok(())
     }
 }
 
@@ -121,7 +159,7 @@ impl Drop for EndGuard {
 }
 
 impl BackgroundTask {
-    pub(crate) fn spawn(task: Arc<dyn Background>) -> Self {
+    pub(crate) fn spawn(task: Arc<dyn Background>, app: &App) -> Self {
         let (stop, stopped) = watch::channel(false);
         let failure = Arc::new(Failure {
             error: Mutex::default(),
@@ -133,7 +171,7 @@ impl BackgroundTask {
             failure: Arc::clone(&failure),
             reason: None,
         };
-        let running = task.run(BackgroundStop(stopped));
+        let running = task.run(app.background_context(BackgroundStop(stopped)));
         let handle = tokio::spawn(async move {
             if let Err(error) = running.await {
                 guard.reason = Some(error.to_string());

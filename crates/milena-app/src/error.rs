@@ -94,6 +94,11 @@ pub enum StartError {
     Handler(#[from] OutsideError),
     #[error(transparent)]
     Settings(SettingErrors),
+    #[error("cannot start {name}: {error}")]
+    Background {
+        name: String,
+        error: crate::handler::BoxError,
+    },
 }
 
 /// Invalid client settings.

@@ -31,21 +31,28 @@ pub struct Running {
     endpoints: Vec<(Paths, SocketAddr)>,
 }
 
-/// Parts of an application that run.
-pub(crate) struct StartedParts {
+/// Parts of an application that have started.
+pub(crate) struct RunningParts {
     pub(crate) engines: Vec<Started>,
     pub(crate) background: Vec<BackgroundTask>,
+    pub(crate) limits: Limits,
+    pub(crate) programs: Programs,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) view: View,
+    pub(crate) endpoints: Vec<Endpoint>,
 }
 
 impl Running {
-    pub(crate) fn new(
-        started: StartedParts,
-        limits: Limits,
-        programs: Programs,
-        (setup, view): (Arc<Setup>, View),
-        endpoints: Vec<Endpoint>,
-    ) -> Self {
-        let StartedParts { engines, background } = started;
+    pub(crate) fn new(parts: RunningParts) -> Self {
+        let RunningParts {
+            engines,
+            background,
+            limits,
+            programs,
+            setup,
+            view,
+            endpoints,
+        } = parts;
         let view = Arc::new(view);
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {

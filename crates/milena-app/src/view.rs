@@ -27,18 +27,14 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started], requesters: Vec<Requester>) -> Self {
+    pub(crate) fn new(started: &[Started], background: Vec<BackgroundView>, requesters: Vec<Requester>) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
-            background: vec![],
+            background,
             dead_letters: Mutex::default(),
             requesters,
         }
-    }
-
-    pub(crate) fn with_background(self, background: Vec<BackgroundView>) -> Self {
-        Self { background, ..self }
     }
 
     pub(crate) fn counts(&self) -> Vec<HandlerCounts> {

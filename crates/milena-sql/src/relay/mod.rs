@@ -20,7 +20,7 @@ mod table;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use milena_app::background::{Background, BackgroundFuture, BackgroundStop};
+use milena_app::background::{Background, BackgroundContext, BackgroundFuture};
 use milena_client::{config::ConfigMap, producer::Producer};
 use milena_machines::outbox::RelayConfig;
 use tokio::sync::mpsc;
@@ -205,12 +205,12 @@ impl Background for Relay {
         "outbox-relay"
     }
 
-    fn run(&self, mut stop: BackgroundStop) -> BackgroundFuture {
+    fn run(&self, mut context: BackgroundContext) -> BackgroundFuture {
         let (relay, view) = (self.clone(), Arc::clone(&self.view));
         Box::pin(async move {
             let running = relay.start_with(view).await?;
             tokio::select! {
-                () = stop.requested() => {}
+                () = context.stop.requested() => {}
                 () = running.ended() => {}
             }
             Ok(running.stop().await?)
