@@ -121,7 +121,7 @@ fn create(cluster: &AnyCluster, url: &str) {
     let replicas = cluster.brokers().to_string();
     let partitions = PARTITIONS.to_string();
     let topic = ["topic", "create", TOPIC, "-b", cluster.address()];
-    let size = ["--partitions", &partitions, "--replication-factor", &replicas];
+    let size = ["--partitions", &partitions, "--replicas", &replicas];
     run_program(milena().args(topic).args(size), "");
 }
 
