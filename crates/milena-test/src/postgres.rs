@@ -43,11 +43,18 @@ pub struct PostgresServer {
     /// A shell that ends the server when its input ends.
     child: Option<Child>,
     databases: AtomicU32,
+    /// Settings that replace those of tests, as `name=value`.
+    settings: Vec<String>,
 }
 
 impl PostgresServer {
     /// Creates and starts a server. Panics with the reason if that fails, as tests do.
     pub fn start() -> Self {
+        Self::start_with([])
+    }
+
+    /// The same with settings such as `fsync=on`.
+    pub fn start_with<'a>(settings: impl IntoIterator<Item = &'a str>) -> Self {
         let directory = tempfile::Builder::new().prefix("milena-postgres-").tempdir();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("its address").port();
@@ -58,6 +65,7 @@ impl PostgresServer {
             port,
             child: None,
             databases: AtomicU32::new(0),
+            settings: settings.into_iter().map(str::to_owned).collect(),
         };
         if is_root() {
             let owner = Command::new("chown").arg(USER).arg(server.directory.path()).output();
@@ -148,6 +156,7 @@ impl PostgresServer {
         command.arg(self.programs.join("postgres")).arg("-D").arg(self.data());
         command.args(["-p", &self.port.to_string(), "-k", "", "-F"]);
         command.args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"]);
+        command.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn()
     }
 
