@@ -49,7 +49,7 @@ pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, U
 pub use route::Delivery;
 pub use running::Running;
 pub use times::ConsumerTimes;
-pub use topics::TopicNameError;
+pub use topics::{TopicNameError, topics_of_handler};
 
 /// The names that most applications need, for `use milena_app::prelude::*`.
 pub mod prelude {

@@ -19,6 +19,7 @@ mod replays;
 mod retention;
 mod returns;
 mod rig;
+mod scopes;
 mod shared;
 mod times;
 mod topics;

@@ -41,6 +41,8 @@ pub struct Tx<DB: TxDatabase> {
     /// `None` only while it is dropped.
     transaction: Option<Transaction<'static, DB>>,
     slot: Arc<Slot<DB>>,
+    /// The record of the call, unless it is a batch.
+    cause: Option<Cx>,
 }
 
 /// A transaction of PostgreSQL.
@@ -63,6 +65,11 @@ impl<DB: TxDatabase> Tx<DB> {
     /// Connection of the transaction, for functions that take either database.
     pub fn connection(&mut self) -> Connection<'_> {
         DB::connection(self)
+    }
+
+    /// The record that caused the effects; `None` in a batch.
+    pub(super) fn cause(&self) -> Option<&Cx> {
+        self.cause.as_ref()
     }
 }
 
@@ -132,6 +139,7 @@ impl<DB: TxDatabase> Extract for Tx<DB> {
             let _ = transaction.rollback().await;
             return Ok(Opened::Duplicate);
         }
+        let cause = (!opening.is_batch()).then(|| opening.first().cloned()).transpose()?;
         duplicates.into_iter().for_each(|index| opening.mark_duplicate(index));
         let slot = Arc::new(Slot::new(None));
         opening.set_scope(TxScope {
@@ -141,6 +149,7 @@ impl<DB: TxDatabase> Extract for Tx<DB> {
         Ok(Opened::Ready(Self {
             transaction: Some(transaction),
             slot,
+            cause,
         }))
     }
 }

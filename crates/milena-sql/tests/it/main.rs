@@ -4,3 +4,7 @@ mod checkpoints;
 mod databases;
 mod migrations;
 mod offsets;
+mod outbox;
+mod outbox_order;
+#[cfg(feature = "tokio-postgres")]
+mod outbox_tokio_postgres;
