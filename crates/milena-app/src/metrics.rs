@@ -35,6 +35,7 @@ pub(crate) struct HandlerMetrics {
     pub(crate) dead_retries: AtomicU64,
     pub(crate) dead_crashes: AtomicU64,
     pub(crate) dead_failed: AtomicU64,
+    pub(crate) fenced: AtomicU64,
 }
 
 impl HandlerMetrics {
@@ -92,6 +93,7 @@ impl HandlerMetrics {
             dead_max_retries: read(&self.dead_retries),
             dead_crashes: read(&self.dead_crashes),
             dead_send_failed: read(&self.dead_failed),
+            fenced: read(&self.fenced),
         }
     }
 }
@@ -136,6 +138,8 @@ pub struct HandlerCounts {
     pub dead_crashes: u64,
     /// Failed writes of retry records and dead letters: `consumer.dlq.send_failed`.
     pub dead_send_failed: u64,
+    /// Partitions that a newer owner has claimed in the offset store while this process had them.
+    pub fenced: u64,
 }
 
 impl HandlerCounts {
@@ -149,7 +153,7 @@ impl HandlerCounts {
 /// Name, help text and value of a counter.
 type Counter = (&'static str, &'static str, fn(&HandlerCounts) -> u64);
 
-const COUNTERS: [Counter; 18] = [
+const COUNTERS: [Counter; 19] = [
     ("consumer_success_total", "Records that are done.", |counts| {
         counts.success
     }),
@@ -200,6 +204,11 @@ const COUNTERS: [Counter; 18] = [
         "consumer_dlq_send_failed_total",
         "Failed writes of retry records and dead letters.",
         |counts| counts.dead_send_failed,
+    ),
+    (
+        "consumer_fenced_total",
+        "Partitions that a newer owner has claimed in the offset store.",
+        |counts| counts.fenced,
     ),
     (
         "events_validation_failed_total",
