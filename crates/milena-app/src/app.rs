@@ -27,11 +27,13 @@ use crate::{
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
+    request_reply::Requester,
     route::{AnyHandler, Delivery, Many, One, Route},
     running::Running,
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
+    view::View,
 };
 use check::check_replay;
 
@@ -85,6 +87,8 @@ pub struct App {
     offset_store: Option<Arc<dyn OffsetStore>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
+    /// Requesters whose counters are part of the metrics.
+    pub(crate) requesters: Vec<Requester>,
     may_topics_be_missing: bool,
     /// Addresses of the HTTP endpoints, with the paths that they serve.
     endpoints: Vec<(String, Paths)>,
@@ -118,6 +122,7 @@ impl App {
             bulkheads: BTreeMap::new(),
             offset_store: None,
             programs: Programs::default(),
+            requesters: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
             problems: vec![],
@@ -437,7 +442,14 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs, setup, endpoints))
+        let view = View::new(&engines, self.requesters);
+        Ok(Running::new(
+            engines,
+            self.limits,
+            self.programs,
+            (setup, view),
+            endpoints,
+        ))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed

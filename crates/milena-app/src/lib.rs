@@ -26,6 +26,7 @@ pub mod policy;
 mod pool;
 pub mod projection;
 pub mod replay;
+pub mod request_reply;
 mod route;
 mod routing;
 mod running;
@@ -61,5 +62,6 @@ pub mod prelude {
         policy::{
             Breaker, DeadLetters, DlqLimit, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled,
         },
+        request_reply::{OutReply, Replies, Requester, RequesterConfig},
     };
 }

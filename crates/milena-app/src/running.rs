@@ -34,10 +34,10 @@ impl Running {
         engines: Vec<Started>,
         limits: Limits,
         programs: Programs,
-        setup: Arc<Setup>,
+        (setup, view): (Arc<Setup>, View),
         endpoints: Vec<Endpoint>,
     ) -> Self {
-        let view = Arc::new(View::new(&engines));
+        let view = Arc::new(view);
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {
             let bound = (endpoint.paths, endpoint.address());

@@ -11,6 +11,7 @@ use crate::{
     dead_letters::DeadLetterCounts,
     driver::{Engine, Started},
     metrics::{self, HandlerCounts},
+    request_reply::{self, Requester},
     status::Status,
     times::ConsumerTimes,
 };
@@ -20,14 +21,16 @@ pub(crate) struct View {
     engines: Vec<Arc<Engine>>,
     producers: Vec<Producer>,
     dead_letters: Mutex<DeadLetterCounts>,
+    requesters: Vec<Requester>,
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started]) -> Self {
+    pub(crate) fn new(started: &[Started], requesters: Vec<Requester>) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
             dead_letters: Mutex::default(),
+            requesters,
         }
     }
 
@@ -87,6 +90,9 @@ impl View {
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
         self.dead_letters().write(&mut text);
+        let requesters = self.requesters.iter();
+        let requesters = requesters.map(|one| (one.reply_partition().to_string(), one.counts()));
+        request_reply::write_metrics(&mut text, &requesters.collect::<Vec<_>>());
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }

@@ -34,6 +34,7 @@ pub mod produce;
 pub mod quota;
 mod random;
 pub mod request_reply;
+pub mod saga;
 pub mod sasl;
 mod timers;
 pub mod token_refresh;

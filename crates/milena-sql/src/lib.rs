@@ -22,5 +22,5 @@ pub mod relay;
 pub use checkpoints::{DamagedSnapshot, SqlSnapshots};
 pub use connection::{Connection, Transaction};
 pub use database::{ConnectError, Database, Dialect};
-pub use migrations::{MIGRATIONS, MigrateError, Migration};
+pub use migrations::{MIGRATIONS, MigrateError, Migration, MigrationStatus, script};
 pub use sqlx;

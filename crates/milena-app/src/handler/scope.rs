@@ -108,7 +108,7 @@ impl fmt::Debug for Opening<'_> {
 /// A handler with a scoped argument has emitted records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the handler returned Done::Emit and takes a transaction: a crash after its commit would lose the output, because the \
+    "the handler returned Done::Emit or Done::Reply and takes a transaction: a crash after its commit would lose the output, because the \
      record is then skipped as a duplicate; write the output through the transaction, with tx.outbox(…)"
 )]
 pub struct EmitInScope;
@@ -129,6 +129,7 @@ impl Ending {
     fn of(done: &Done) -> Self {
         match done {
             Done::Emit(records) if !records.is_empty() => Self::Refuse,
+            Done::Reply(_) => Self::Refuse,
             Done::Ok | Done::Skip(_) | Done::Emit(_) => Self::Commit,
             // Nothing of this call is wanted: the record was handled before, or will be handled again.
             Done::Duplicate | Done::RetryAfter(_) => Self::Rollback,

@@ -16,6 +16,7 @@ mod logging;
 mod outside;
 mod reading_again;
 mod replays;
+mod request_reply;
 mod retention;
 mod returns;
 mod rig;

@@ -100,7 +100,23 @@ $$;
 CREATE TRIGGER milena_outbox_number BEFORE INSERT ON milena_outbox
     FOR EACH ROW EXECUTE FUNCTION milena_outbox_number();
 
--- Leases of relays.
+-- Wakes the relay of a slot, if it sleeps. NOTIFY takes a lock of the whole database until the commit is durable, so
+-- that notifying transactions commit one after the other. A relay therefore holds the lock of each of its slots while it
+-- sleeps, and only then writers notify. A writer that finds the relay awake keeps it awake until its own commit, by
+-- sharing the lock: so no commit is missed.
+CREATE FUNCTION milena_outbox_wake() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock_shared(1835101295, NEW.slot) THEN
+        NOTIFY milena_outbox;
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- Triggers fire in the order of their names, so the row has its slot.
+CREATE TRIGGER milena_outbox_wake BEFORE INSERT ON milena_outbox
+    FOR EACH ROW EXECUTE FUNCTION milena_outbox_wake();
+
+-- Leases of relays. The epoch grows whenever a slot gets another owner.
 CREATE TABLE milena_outbox_slots (
     slot smallint PRIMARY KEY,
     owner text,
@@ -108,3 +124,9 @@ CREATE TABLE milena_outbox_slots (
     expires_at timestamptz
 );
 INSERT INTO milena_outbox_slots (slot) SELECT generate_series(0, 255);
+
+-- Relays that live, also those without a slot.
+CREATE TABLE milena_outbox_relays (
+    owner text PRIMARY KEY,
+    expires_at timestamptz NOT NULL
+);

@@ -33,7 +33,7 @@ CREATE TABLE milena_outbox (
 CREATE INDEX milena_outbox_unpublished ON milena_outbox (sequence) WHERE published_at IS NULL;
 CREATE INDEX milena_outbox_published ON milena_outbox (published_at) WHERE published_at IS NOT NULL;
 
--- Leases of relays: SQLite has one slot.
+-- Leases of relays: SQLite has one slot. The epoch grows whenever it gets another owner.
 CREATE TABLE milena_outbox_slots (
     slot integer PRIMARY KEY,
     owner text,
@@ -41,3 +41,9 @@ CREATE TABLE milena_outbox_slots (
     expires_at integer
 );
 INSERT INTO milena_outbox_slots (slot) VALUES (0);
+
+-- Relays that live, also those without a slot.
+CREATE TABLE milena_outbox_relays (
+    owner text PRIMARY KEY,
+    expires_at integer NOT NULL
+) WITHOUT ROWID;

@@ -18,10 +18,12 @@
 
 mod error;
 mod event;
+mod table;
 #[cfg(feature = "tokio-postgres")]
 pub mod tokio_postgres;
 mod write;
 
 pub use error::{InvalidEvent, OutboxError};
 pub use event::{AGGREGATE_ID_BYTES_MAX, EVENT_TYPE_BYTES_MAX, HEADERS_BYTES_MAX, OutboxEvent, TOPIC_BYTES_MAX};
+pub use table::{OutboxRow, RowState, SlotOwner, rows, slot_owners};
 pub use write::{INSERT_POSTGRES, INSERT_SQLITE, write, write_all};

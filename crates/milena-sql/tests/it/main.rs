@@ -8,3 +8,4 @@ mod outbox;
 mod outbox_order;
 #[cfg(feature = "tokio-postgres")]
 mod outbox_tokio_postgres;
+mod relay;
