@@ -1,6 +1,7 @@
 //! Declaration and start of an application.
 
 mod check;
+mod stored_offsets;
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +23,7 @@ use crate::{
     error::{AppError, StartError},
     file::AppFile,
     handler::{BatchHandler, Done, Fault, Handler, States},
+    offset_store::OffsetStore,
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
@@ -33,6 +35,7 @@ use crate::{
     topics::{TopicName, TopicNameError},
     view::View,
 };
+use check::check_replay;
 
 /// Reaction to records of topics that match a pattern and have no handler of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +84,7 @@ pub struct App {
     routes: Vec<Route>,
     pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
+    offset_store: Option<Arc<dyn OffsetStore>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     /// Requesters whose counters are part of the metrics.
@@ -116,6 +120,7 @@ impl App {
             routes: vec![],
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
+            offset_store: None,
             programs: Programs::default(),
             requesters: vec![],
             may_topics_be_missing: false,
@@ -418,6 +423,7 @@ impl App {
     /// before the first poll.
     pub async fn start(mut self) -> Result<Running, StartError> {
         self.check()?;
+        self.check_store().await?;
         // Programs start first, so that a failing one is reported before partitions are assigned.
         self.programs.start().await?;
         let mut endpoints = vec![];
@@ -467,14 +473,7 @@ impl App {
         let setup = self.set_up().await?;
         let mut report = ReplayReport::default();
         for (delivery, routes) in self.take_routes() {
-            if delivery == Delivery::ExactlyOnce {
-                let topics = routes
-                    .iter()
-                    .map(|route| route.topics.text())
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                return Err(StartError::ReplayExactlyOnce { topics }.into());
-            }
+            check_replay(delivery, &routes)?;
             let topics = setup.matching(delivery).await?;
             let (started, ranges) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
             let engine = Arc::clone(&started.engine);
@@ -540,6 +539,7 @@ impl App {
             routing: Arc::clone(setup.routing()),
             exchange: None,
             metadata_reserved: 0,
+            offset_store: self.store_of(delivery),
         }
     }
 

@@ -20,6 +20,7 @@ pub mod file;
 pub mod handler;
 pub mod json;
 mod metrics;
+pub mod offset_store;
 pub mod outside;
 pub mod policy;
 mod pool;
@@ -49,7 +50,7 @@ pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, U
 pub use route::Delivery;
 pub use running::Running;
 pub use times::ConsumerTimes;
-pub use topics::TopicNameError;
+pub use topics::{TopicNameError, topics_of_handler};
 
 /// The names that most applications need, for `use milena_app::prelude::*`.
 pub mod prelude {

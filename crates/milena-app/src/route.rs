@@ -11,7 +11,7 @@ use milena_machines::request_reply::{AnswerConfig, is_expired};
 
 use crate::{
     clock::Clock,
-    handler::{Available, BatchHandler, Cx, Handler, MissingState},
+    handler::{ArgumentError, Available, BatchHandler, Cx, Handler},
     metrics::HandlerMetrics,
     policy::Policy,
     request_reply,
@@ -32,6 +32,10 @@ pub enum Delivery {
     AtLeastOnce,
     /// Writes the handler's output and the offset in one transaction. Other effects of the handler may happen twice.
     ExactlyOnce,
+    /// Stores the offset in the database of the handler's effects, and the effects with their processed-event row in
+    /// transactions that a newer owner of the partition shuts out. The effects in the database happen exactly once. See
+    /// [`offset_store`](crate::offset_store).
+    StoredOffsets,
 }
 
 /// Settings of a handler that its workers need.
@@ -69,7 +73,7 @@ pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of either kind. Only the worker is behind a pointer; calls within it are direct.
 pub(crate) trait AnyHandler: Send + Sync {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState>;
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError>;
 
     fn is_batch(&self) -> bool;
 
@@ -106,7 +110,7 @@ impl<H: BatchHandler<A>, A: 'static> Many<H, A> {
 }
 
 impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 
@@ -120,7 +124,7 @@ impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
 }
 
 impl<H: BatchHandler<A>, A: 'static> AnyHandler for Many<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 

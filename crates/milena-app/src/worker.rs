@@ -40,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) scope: Scope,
     pub(crate) records: RecordRun,
     pub(crate) attempt: u32,
+    /// All records below are done; see [`Cx::offset_to_store`].
+    pub(crate) is_lowest: bool,
 }
 
 impl Job {
@@ -49,6 +51,7 @@ impl Job {
             scope: self.scope,
             record: self.records.into_first(),
             attempt: self.attempt,
+            is_lowest: self.is_lowest,
             mark: None,
         }
     }
@@ -58,6 +61,7 @@ impl Job {
             scope: Arc::clone(&self.scope),
             record: record.to_owned(),
             attempt: self.attempt,
+            is_lowest: self.is_lowest,
             mark: None,
         })
     }
@@ -512,15 +516,18 @@ mod tests {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
             states: States::default(),
             captures: vec![],
             header_trust: crate::failure::HeaderTrust::None,
+            owner: None,
         }));
         let job = |index| Job {
             record: RecordId::new(index, 0),
             scope: scope.clone(),
             records: run.clone(),
             attempt: 1,
+            is_lowest: false,
         };
         (0..count).map(job).collect()
     }

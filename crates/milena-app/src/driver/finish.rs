@@ -117,6 +117,12 @@ impl Engine {
                 }
                 _ => {}
             }
+            if let Err(fault) = &finished.outcome {
+                let fault = Arc::clone(fault);
+                if self.take_fenced(state, now_ms, finished.record, &fault) {
+                    continue;
+                }
+            }
             match finished.part {
                 JobPart::All(2..) if !finished.is_done() => {
                     for record in state.scheduler.split_run(finished.record) {

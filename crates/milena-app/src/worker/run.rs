@@ -233,15 +233,18 @@ mod tests {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
             states: States::default(),
             captures: vec![],
             header_trust: HeaderTrust::None,
+            owner: None,
         };
         let job = Job {
             record: RUN,
             scope: Arc::new(Arc::new(scope)),
             records: records_with_values(values).runs().next().unwrap(),
             attempt: 1,
+            is_lowest: false,
         };
         commands.send(WorkerCommand::Run(vec![job])).unwrap();
         drop(commands);

@@ -20,6 +20,7 @@ mod request_reply;
 mod retention;
 mod returns;
 mod rig;
+mod scopes;
 mod shared;
 mod times;
 mod topics;
