@@ -292,3 +292,38 @@ fn relays_that_continue_behind_a_refused_event() {
 fn relays_that_send_after_a_pause() {
     finds(Mutation::SendAfterDeadline, Scenario::Outbox, 300, "without a lease");
 }
+
+#[test]
+fn requesters_that_learn_their_position_too_late() {
+    finds(Mutation::PositionAfterSend, Scenario::Requests, 300, "was lost");
+}
+
+#[test]
+fn replies_that_complete_another_request() {
+    finds(Mutation::MatchRepliesInOrder, Scenario::Requests, 300, "of another");
+}
+
+#[test]
+fn requesters_that_take_replies_to_their_predecessor() {
+    finds(Mutation::KeepRequestEpoch, Scenario::Requests, 300, "of another");
+}
+
+#[test]
+fn requests_that_never_time_out() {
+    finds(
+        Mutation::ForgetRequestDeadlines,
+        Scenario::Requests,
+        300,
+        "not ended at its deadline",
+    );
+}
+
+#[test]
+fn requests_that_are_kept_although_nothing_waits_for_them() {
+    finds(Mutation::ForgetCancelled, Scenario::Requests, 300, "keeps");
+}
+
+#[test]
+fn replies_to_dead_requesters_that_are_tried_for_ever() {
+    finds(Mutation::ReplyForEver, Scenario::Requests, 600, "still busy");
+}
