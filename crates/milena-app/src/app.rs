@@ -18,6 +18,7 @@ use milena_client::{
 };
 
 use crate::{
+    background::{Background, BackgroundContext, Backgrounds},
     clock::Clock,
     driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
@@ -29,7 +30,7 @@ use crate::{
     replay::{Replay, ReplayReport, ReplayUnfinished},
     request_reply::Requester,
     route::{AnyHandler, Delivery, Many, One, Route},
-    running::Running,
+    running::{Running, RunningParts},
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
@@ -85,6 +86,7 @@ pub struct App {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
     offset_store: Option<Arc<dyn OffsetStore>>,
+    backgrounds: Vec<Arc<dyn Background>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
     /// Requesters whose counters are part of the metrics.
@@ -121,6 +123,7 @@ impl App {
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
             offset_store: None,
+            backgrounds: vec![],
             programs: Programs::default(),
             requesters: vec![],
             may_topics_be_missing: false,
@@ -413,6 +416,22 @@ impl App {
         self
     }
 
+    /// Adds a component that runs beside the handlers: it starts before the first poll and stops after the last handler.
+    pub fn background(mut self, component: impl Background) -> Self {
+        self.backgrounds.push(Arc::new(component));
+        self
+    }
+
+    fn background_context(&self) -> BackgroundContext {
+        BackgroundContext {
+            group: self.settings.group.clone(),
+            instance: self.settings.instance.clone(),
+            clock: self.clock.clone(),
+            common: self.settings.common.clone(),
+            producer: self.settings.producer.clone(),
+        }
+    }
+
     /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -432,6 +451,7 @@ impl App {
         }
         let setup = self.set_up().await?;
         self.warn_of_returns();
+        let backgrounds = Backgrounds::start(&self.backgrounds, &self.background_context()).await?;
         let mut engines = vec![];
         let all = self.take_routes();
         let exchange = BreakerExchange::new(&all, &self.breakers).map(Arc::new);
@@ -442,14 +462,17 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        let view = View::new(&engines, self.requesters);
-        Ok(Running::new(
+        let view = View::new(&engines, backgrounds.shared(), self.requesters);
+        let parts = RunningParts {
             engines,
-            self.limits,
-            self.programs,
-            (setup, view),
+            limits: self.limits,
+            programs: self.programs,
+            backgrounds,
+            setup,
+            view,
             endpoints,
-        ))
+        };
+        Ok(Running::new(parts))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed

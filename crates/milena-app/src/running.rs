@@ -6,6 +6,7 @@ use milena_client::consumer::TopicPartition;
 use tokio::task::JoinHandle;
 
 use crate::{
+    background::{BackgroundFuture, Backgrounds},
     dead_letters,
     driver::{Setup, Started},
     error::AppError,
@@ -23,20 +24,35 @@ pub struct Running {
     engines: Vec<Started>,
     limits: Limits,
     programs: Programs,
+    backgrounds: Backgrounds,
     view: Arc<View>,
     /// Tasks that only observe.
     watchers: Vec<JoinHandle<()>>,
     endpoints: Vec<(Paths, SocketAddr)>,
 }
 
+/// Parts of an application that have started.
+pub(crate) struct RunningParts {
+    pub(crate) engines: Vec<Started>,
+    pub(crate) limits: Limits,
+    pub(crate) programs: Programs,
+    pub(crate) backgrounds: Backgrounds,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) view: View,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
 impl Running {
-    pub(crate) fn new(
-        engines: Vec<Started>,
-        limits: Limits,
-        programs: Programs,
-        (setup, view): (Arc<Setup>, View),
-        endpoints: Vec<Endpoint>,
-    ) -> Self {
+    pub(crate) fn new(parts: RunningParts) -> Self {
+        let RunningParts {
+            engines,
+            limits,
+            programs,
+            backgrounds,
+            setup,
+            view,
+            endpoints,
+        } = parts;
         let view = Arc::new(view);
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {
@@ -49,6 +65,7 @@ impl Running {
             engines,
             limits,
             programs,
+            backgrounds,
             view,
             watchers,
             endpoints,
@@ -76,11 +93,10 @@ impl Running {
 
     /// Returns when the application cannot continue. [`stop`](Self::stop) returns the reason.
     pub async fn ended(&self) {
-        let mut waiting: Vec<_> = self
-            .engines
-            .iter()
-            .map(|started| Box::pin(started.engine.ended()))
-            .collect();
+        let mut waiting: Vec<BackgroundFuture<'_, ()>> = vec![Box::pin(self.backgrounds.ended())];
+        for started in &self.engines {
+            waiting.push(Box::pin(started.engine.ended()));
+        }
         std::future::poll_fn(|cx| {
             let is_any = waiting.iter_mut().any(|ended| ended.as_mut().poll(cx).is_ready());
             if is_any {
@@ -110,6 +126,7 @@ impl Running {
             for started in engines {
                 started.finish(close_timeout).await;
             }
+            self.backgrounds.stop().await
         };
         let in_time = tokio::time::timeout(limit, ending).await;
         self.programs.stop().await;
@@ -120,7 +137,7 @@ impl Running {
         }
         match (failure, in_time) {
             (Some(failure), _) => Err(failure),
-            (None, Ok(())) => Ok(()),
+            (None, Ok(stopped)) => stopped,
             (None, Err(_)) => Err(AppError::ShutdownTimedOut {
                 limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
             }),

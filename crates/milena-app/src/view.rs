@@ -8,6 +8,7 @@ use std::{
 use milena_client::{metrics::Metrics, producer::Producer};
 
 use crate::{
+    background::RunningBackground,
     dead_letters::DeadLetterCounts,
     driver::{Engine, Started},
     metrics::{self, HandlerCounts},
@@ -20,15 +21,21 @@ use crate::{
 pub(crate) struct View {
     engines: Vec<Arc<Engine>>,
     producers: Vec<Producer>,
+    backgrounds: Vec<Arc<dyn RunningBackground>>,
     dead_letters: Mutex<DeadLetterCounts>,
     requesters: Vec<Requester>,
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started], requesters: Vec<Requester>) -> Self {
+    pub(crate) fn new(
+        started: &[Started],
+        backgrounds: Vec<Arc<dyn RunningBackground>>,
+        requesters: Vec<Requester>,
+    ) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
+            backgrounds,
             dead_letters: Mutex::default(),
             requesters,
         }
@@ -93,6 +100,9 @@ impl View {
         let requesters = self.requesters.iter();
         let requesters = requesters.map(|one| (one.reply_partition().to_string(), one.counts()));
         request_reply::write_metrics(&mut text, &requesters.collect::<Vec<_>>());
+        for background in &self.backgrounds {
+            text.push_str(&background.to_prometheus());
+        }
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }

@@ -3,9 +3,10 @@
 mod checkpoints;
 mod databases;
 mod migrations;
+mod offsets;
 mod outbox;
 mod outbox_order;
 #[cfg(feature = "tokio-postgres")]
 mod outbox_tokio_postgres;
 mod relay;
-mod offsets;
+mod saga_store;

@@ -22,7 +22,10 @@ async fn sleeping_slots(pool: &PgPool) -> i64 {
 
 /// Returns whether a notification is there; the marker of this connection comes after it.
 async fn notifications(listener: &mut PgListener, pool: &PgPool) -> usize {
-    sqlx::query("SELECT pg_notify('milena_outbox', 'marker')").execute(pool).await.unwrap();
+    sqlx::query("SELECT pg_notify('milena_outbox', 'marker')")
+        .execute(pool)
+        .await
+        .unwrap();
     let mut count = 0;
     while listener.recv().await.unwrap().payload() != "marker" {
         count += 1;
@@ -34,7 +37,9 @@ async fn notifications(listener: &mut PgListener, pool: &PgPool) -> usize {
 async fn commits_wake_a_sleeping_relay_and_do_not_notify_one_that_is_awake() {
     let home = Home::postgres();
     let (database, broker) = (home.migrated().await, TestBroker::start());
-    let Database::Postgres(pool) = &database else { unreachable!() };
+    let Database::Postgres(pool) = &database else {
+        unreachable!()
+    };
     broker.create_topic("order.events", 1);
     // The poll interval is longer than the test may take.
     let running = relay(&database, &broker).poll_interval(Duration::from_secs(600));
