@@ -99,10 +99,22 @@ pub enum Mutation {
     IgnoreRefusals,
     /// A relay that was paused sends events whose delivery should have ended.
     SendAfterDeadline,
+    /// A requester determines its position in the reply partition after its first request.
+    PositionAfterSend,
+    /// A reply completes the oldest pending request, so a duplicate completes another.
+    MatchRepliesInOrder,
+    /// A requester that starts again uses the correlation ids of its predecessor.
+    KeepRequestEpoch,
+    /// The deadlines of requests are not watched.
+    ForgetRequestDeadlines,
+    /// A request stays pending although its task has stopped waiting.
+    ForgetCancelled,
+    /// A service tries for ever to reply to a requester that is gone.
+    ReplyForEver,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 48] = [
+    pub const ALL: &[Self] = &[
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -151,6 +163,12 @@ impl Mutation {
         Self::MarkBeforeAck,
         Self::IgnoreRefusals,
         Self::SendAfterDeadline,
+        Self::PositionAfterSend,
+        Self::MatchRepliesInOrder,
+        Self::KeepRequestEpoch,
+        Self::ForgetRequestDeadlines,
+        Self::ForgetCancelled,
+        Self::ReplyForEver,
     ];
 
     /// The name on the command line.
@@ -204,10 +222,16 @@ impl Mutation {
             Self::MarkBeforeAck => "mark-before-ack",
             Self::IgnoreRefusals => "ignore-refusals",
             Self::SendAfterDeadline => "send-after-deadline",
+            Self::PositionAfterSend => "position-after-send",
+            Self::MatchRepliesInOrder => "match-replies-in-order",
+            Self::KeepRequestEpoch => "keep-request-epoch",
+            Self::ForgetRequestDeadlines => "forget-request-deadlines",
+            Self::ForgetCancelled => "forget-cancelled",
+            Self::ReplyForEver => "reply-for-ever",
         }
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mutation| mutation.name() == name)
+        Self::ALL.iter().copied().find(|mutation| mutation.name() == name)
     }
 }

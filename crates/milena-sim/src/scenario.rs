@@ -34,12 +34,14 @@ pub enum Scenario {
     App,
     /// Clients that log in and renew their sessions.
     Logins,
+    /// Requesters and services that exchange requests and replies.
+    Requests,
     /// Relays of an outbox table.
     Outbox,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
@@ -47,6 +49,7 @@ impl Scenario {
         Self::Producers,
         Self::App,
         Self::Logins,
+        Self::Requests,
         Self::Outbox,
     ];
 
@@ -60,6 +63,7 @@ impl Scenario {
             Self::Producers => "producers",
             Self::App => "app",
             Self::Logins => "logins",
+            Self::Requests => "requests",
             Self::Outbox => "outbox",
         }
     }

@@ -302,3 +302,38 @@ fn offsets_that_are_stored_before_their_effects() {
 fn previous_owners_whose_commits_succeed() {
     finds(Mutation::ZombiesCommit, Scenario::App, 300, "goes back");
 }
+
+#[test]
+fn requesters_that_learn_their_position_too_late() {
+    finds(Mutation::PositionAfterSend, Scenario::Requests, 300, "was lost");
+}
+
+#[test]
+fn replies_that_complete_another_request() {
+    finds(Mutation::MatchRepliesInOrder, Scenario::Requests, 300, "of another");
+}
+
+#[test]
+fn requesters_that_take_replies_to_their_predecessor() {
+    finds(Mutation::KeepRequestEpoch, Scenario::Requests, 300, "of another");
+}
+
+#[test]
+fn requests_that_never_time_out() {
+    finds(
+        Mutation::ForgetRequestDeadlines,
+        Scenario::Requests,
+        300,
+        "not ended at its deadline",
+    );
+}
+
+#[test]
+fn requests_that_are_kept_although_nothing_waits_for_them() {
+    finds(Mutation::ForgetCancelled, Scenario::Requests, 300, "keeps");
+}
+
+#[test]
+fn replies_to_dead_requesters_that_are_tried_for_ever() {
+    finds(Mutation::ReplyForEver, Scenario::Requests, 600, "still busy");
+}
