@@ -37,7 +37,9 @@ async fn an_order_is_announced_after_a_crash_only_with_an_outbox() {
     orders::with_outbox(&database, 5, 3).await.unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let address = broker.address();
-    let stopped = async move { drop(stopped.await) };
+    let stopped = async move {
+        let _ = stopped.await;
+    };
     let (relayed, mut values) = tokio::join!(orders::relay(database, &address, stopped), async {
         let values = announced(&broker, "after", 5).await;
         stop.send(()).unwrap();
