@@ -18,6 +18,7 @@ use milena_client::{
 };
 
 use crate::{
+    background::{Background, BackgroundContext, BackgroundStop, BackgroundTask},
     clock::Clock,
     driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
@@ -29,7 +30,7 @@ use crate::{
     replay::{Replay, ReplayReport, ReplayUnfinished},
     request_reply::Requester,
     route::{AnyHandler, Delivery, Many, One, Route},
-    running::Running,
+    running::{Running, RunningParts},
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
@@ -87,6 +88,7 @@ pub struct App {
     offset_store: Option<Arc<dyn OffsetStore>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
+    pub(crate) background: Vec<Arc<dyn Background>>,
     /// Requesters whose counters are part of the metrics.
     pub(crate) requesters: Vec<Requester>,
     may_topics_be_missing: bool,
@@ -122,6 +124,7 @@ impl App {
             bulkheads: BTreeMap::new(),
             offset_store: None,
             programs: Programs::default(),
+            background: vec![],
             requesters: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
@@ -413,6 +416,17 @@ impl App {
         self
     }
 
+    pub(crate) fn background_context(&self, stop: BackgroundStop) -> BackgroundContext {
+        BackgroundContext {
+            group: self.settings.group.clone(),
+            instance: self.settings.instance.clone(),
+            clock: self.clock.clone(),
+            common: self.settings.common.clone(),
+            producer: self.settings.producer.clone(),
+            stop,
+        }
+    }
+
     /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -432,6 +446,7 @@ impl App {
         }
         let setup = self.set_up().await?;
         self.warn_of_returns();
+        self.check_background().await?;
         let mut engines = vec![];
         let all = self.take_routes();
         let exchange = BreakerExchange::new(&all, &self.breakers).map(Arc::new);
@@ -442,14 +457,20 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        let view = View::new(&engines, self.requesters);
-        Ok(Running::new(
+        let tasks = self.background.iter().map(Arc::clone);
+        let background: Vec<_> = tasks.map(|task| BackgroundTask::spawn(task, &self)).collect();
+        let views = background.iter().map(|task| task.view.clone()).collect();
+        let view = View::new(&engines, views, self.requesters);
+        let parts = RunningParts {
             engines,
-            self.limits,
-            self.programs,
-            (setup, view),
+            background,
+            limits: self.limits,
+            programs: self.programs,
+            setup,
+            view,
             endpoints,
-        ))
+        };
+        Ok(Running::new(parts))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed

@@ -94,6 +94,11 @@ pub enum StartError {
     Handler(#[from] OutsideError),
     #[error(transparent)]
     Settings(SettingErrors),
+    #[error("cannot start {name}: {error}")]
+    Background {
+        name: String,
+        error: crate::handler::BoxError,
+    },
 }
 
 /// Invalid client settings.
@@ -176,6 +181,8 @@ pub enum AppError {
     Transactions(String),
     #[error("shutdown did not finish within {limit_ms} ms; unfinished records are handled again at the next start")]
     ShutdownTimedOut { limit_ms: u64 },
+    #[error("the background task {name} failed: {reason}")]
+    Background { name: String, reason: String },
     #[error("a task of the runtime panicked, which is a bug in Milena; see the panic's own message")]
     Panicked,
 }

@@ -11,6 +11,7 @@
 )]
 
 mod app;
+pub mod background;
 mod clock;
 mod dead_letters;
 mod driver;

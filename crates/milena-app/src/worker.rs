@@ -517,6 +517,7 @@ mod tests {
             source: 0,
             group: Arc::from("billing"),
             handler_name: Arc::from("orders"),
+            clock: Clock::real(),
             states: States::default(),
             captures: vec![],
             header_trust: crate::failure::HeaderTrust::None,

@@ -28,7 +28,11 @@ const ROUNDS: u32 = 5;
 
 fn main() {
     let is_synced = env::args().any(|argument| argument == "fsync");
-    let server = PostgresServer::start_with(is_synced.then_some("fsync=on"));
+    let server = if is_synced {
+        PostgresServer::start_synced()
+    } else {
+        PostgresServer::start()
+    };
     let fsync = server.psql("postgres", "SHOW fsync");
     let broker = TestBroker::start();
     broker.create_topic("orders", PARTITIONS);

@@ -18,6 +18,7 @@ pub mod offsets;
 pub mod once;
 pub mod outbox;
 pub mod relay;
+pub mod saga;
 
 pub use checkpoints::{DamagedSnapshot, SqlSnapshots};
 pub use connection::{Connection, Transaction};

@@ -51,6 +51,7 @@ impl Engine {
                 source: usize::from(source.0),
                 group: Arc::clone(&self.group),
                 handler_name: Arc::from(route.topics.text()),
+                clock: self.clock.clone(),
                 states: states.clone(),
                 captures: found.captures,
                 header_trust,

@@ -11,6 +11,7 @@ use milena_client::consumer::{ConsumerRecord, RecordRef};
 
 use super::trace::TraceContext;
 use crate::{
+    clock::Clock,
     failure::{EVENT_IDS, FailureRecord, HeaderTrust, Origin, read_trusted},
     offset_store::PartitionOwner,
     request_reply::{AddressError, ReplyAddress},
@@ -70,6 +71,7 @@ pub(crate) struct TopicScope {
     pub(crate) group: Arc<str>,
     /// Name or pattern of the handler's topics.
     pub(crate) handler_name: Arc<str>,
+    pub(crate) clock: Clock,
     pub(crate) states: States,
     /// Values of the pattern's captures for this topic.
     pub(crate) captures: Vec<(Arc<str>, String)>,
@@ -118,6 +120,11 @@ impl Cx {
     /// Name of the handler: the topic or pattern that it was registered for.
     pub fn handler(&self) -> &str {
         &self.scope.handler_name
+    }
+
+    /// Clock of the application. Effects that depend on the time use it, so that tests can move it.
+    pub fn clock(&self) -> &Clock {
+        &self.scope.clock
     }
 
     /// Number of this attempt, starting at 1. Attempts from retry topics are counted too.

@@ -10,3 +10,4 @@ mod outbox_order;
 #[cfg(feature = "tokio-postgres")]
 mod outbox_tokio_postgres;
 mod relay;
+mod saga_store;

@@ -40,7 +40,11 @@ async fn committed_events_are_published_once_and_in_order() {
         let special = records(&broker, "special", 1).await;
         assert_eq!(special.len(), 1);
         assert_eq!((special[0].key.as_str(), special[0].value.as_str()), ("7", "{}"));
-        let headers = [("id", id.to_string()), ("eventType", "OrderPlaced".to_owned()), ("tenant", "acme".to_owned())];
+        let headers = [
+            ("id", id.to_string()),
+            ("eventType", "OrderPlaced".to_owned()),
+            ("tenant", "acme".to_owned()),
+        ];
         let headers = headers.map(|(key, value)| (key.to_owned(), value));
         assert_eq!(special[0].headers, headers.into());
         let keys = by_key(&records(&broker, "order.events", 3).await);

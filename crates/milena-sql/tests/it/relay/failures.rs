@@ -17,7 +17,11 @@ async fn shrink(database: &Database, id: &str) {
     match database {
         Database::Postgres(pool) => {
             let shrink = shrink.replace("CAST('1' AS blob)", "'1'::bytea");
-            sqlx::query(sqlx::AssertSqlSafe(shrink)).bind(id).execute(pool).await.unwrap();
+            sqlx::query(sqlx::AssertSqlSafe(shrink))
+                .bind(id)
+                .execute(pool)
+                .await
+                .unwrap();
         }
         Database::Sqlite(pool) => drop(sqlx::query(shrink).bind(id).execute(pool).await.unwrap()),
     }
@@ -45,12 +49,20 @@ async fn check_poison(home: &Home, broker: &TestBroker, large: &str) {
     assert_eq!(failed[0].aggregate_id, "poisoned");
     assert!(failed[0].attempts > 0 && !failed[0].last_error.is_empty(), "{failed:?}");
     until("the aggregate is stopped", || async {
-        running.status().stopped.iter().any(|stopped| stopped.name == "order/poisoned")
+        running
+            .status()
+            .stopped
+            .iter()
+            .any(|stopped| stopped.name == "order/poisoned")
     })
     .await;
     assert!(running.to_prometheus().contains("milena_outbox_stopped 1"));
     let keys = by_key(&records(broker, "order.events", 1).await);
-    assert_eq!(keys, [("healthy".to_owned(), numbers(20))].into(), "2 must not overtake");
+    assert_eq!(
+        keys,
+        [("healthy".to_owned(), numbers(20))].into(),
+        "2 must not overtake"
+    );
     // An operator repairs the row.
     shrink(&database, "poisoned").await;
     assert_eq!(retry_failed(&database).await.unwrap(), 1);
@@ -95,7 +107,11 @@ async fn a_missing_topic_stops_its_events_only() {
         })
         .await;
         until("the topic is stopped", || async {
-            running.status().stopped.iter().any(|stopped| stopped.name == "topic missing.events")
+            running
+                .status()
+                .stopped
+                .iter()
+                .any(|stopped| stopped.name == "topic missing.events")
         })
         .await;
         broker.create_topic("missing.events", 1);

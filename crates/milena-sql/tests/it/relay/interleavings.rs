@@ -173,7 +173,9 @@ fn each_committed_event_is_published_once_in_commit_order() {
     let runtime = Runtime::new().unwrap();
     let home = Home::postgres();
     let (database, broker) = (runtime.block_on(home.migrated()), TestBroker::start());
-    let Database::Postgres(pool) = &database else { unreachable!() };
+    let Database::Postgres(pool) = &database else {
+        unreachable!()
+    };
     let config = ProptestConfig {
         cases: 16,
         failure_persistence: None,

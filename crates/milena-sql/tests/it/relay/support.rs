@@ -61,7 +61,9 @@ pub(super) async fn until_published(database: &Database) {
 pub(super) async fn records(broker: &TestBroker, topic: &str, partitions: i32) -> Vec<Published> {
     let config = ConsumerConfig::builder(broker.bootstrap_servers()).set("auto.offset.reset", "earliest");
     let mut consumer = Consumer::new(config).unwrap();
-    let partitions: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(topic, partition)).collect();
+    let partitions: Vec<_> = (0..partitions)
+        .map(|partition| TopicPartition::new(topic, partition))
+        .collect();
     consumer.assign(partitions.clone()).unwrap();
     let ends = consumer.end_offsets(&partitions, LIMIT).await.unwrap();
     let count: i64 = ends.values().sum();
