@@ -300,7 +300,7 @@ fn offsets_that_are_stored_before_their_effects() {
 
 #[test]
 fn previous_owners_whose_commits_succeed() {
-    finds(Mutation::ZombiesCommit, Scenario::App, 300, "goes back");
+    finds(Mutation::ZombiesCommit, Scenario::App, 100, "follows the claim");
 }
 
 #[test]
