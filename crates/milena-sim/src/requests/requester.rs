@@ -22,7 +22,7 @@ struct Process {
     /// The next offset that is read, once the end of the partition is known.
     position: Option<usize>,
     nonces: u64,
-    /// What tasks wait for.
+    /// Requests that tasks wait for, with their deadlines.
     waiting: BTreeMap<u64, (CorrelationId, i64)>,
 }
 
