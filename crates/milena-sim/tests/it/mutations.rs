@@ -294,6 +294,16 @@ fn relays_that_send_after_a_pause() {
 }
 
 #[test]
+fn offsets_that_are_stored_before_their_effects() {
+    finds(Mutation::OffsetBeforeEffect, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn previous_owners_whose_commits_succeed() {
+    finds(Mutation::ZombiesCommit, Scenario::App, 300, "goes back");
+}
+
+#[test]
 fn requesters_that_learn_their_position_too_late() {
     finds(Mutation::PositionAfterSend, Scenario::Requests, 300, "was lost");
 }
