@@ -202,24 +202,24 @@ impl Engine {
             Ok(settled) => {
                 let settled = self.address_reply(payload, settled);
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
-                        HandlerOutcome::Ok | HandlerOutcome::Reply(_) => (Outcome::Done, |metrics| &metrics.success),
-                        HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
-                        HandlerOutcome::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
-                        HandlerOutcome::RetryAfter(time) => {
-                            let ms = millis(time).max(1);
-                            (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
+                    HandlerOutcome::Ok | HandlerOutcome::Reply(_) => (Outcome::Done, |metrics| &metrics.success),
+                    HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
+                    HandlerOutcome::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
+                    HandlerOutcome::RetryAfter(time) => {
+                        let ms = millis(time).max(1);
+                        (Outcome::RetryAfter { ms }, |metrics| &metrics.deferred)
+                    }
+                    HandlerOutcome::Emit(emission) => match state.refusals.confirmed(&payload.first()) {
+                        Some(fault) => {
+                            payload.pending.replace(Some(PendingOutput::Fault(Arc::clone(fault))));
+                            (Outcome::Failed(Failure::Poison), |metrics| &metrics.failed)
                         }
-                        HandlerOutcome::Emit(emission) => match state.refusals.confirmed(&payload.first()) {
-                            Some(fault) => {
-                                payload.pending.replace(Some(PendingOutput::Fault(Arc::clone(fault))));
-                                (Outcome::Failed(Failure::Poison), |metrics| &metrics.failed)
-                            }
-                            None => {
-                                payload.pending.replace(Some(PendingOutput::Emission(emission)));
-                                (Outcome::Emit, |metrics| &metrics.success)
-                            }
-                        },
-                    };
+                        None => {
+                            payload.pending.replace(Some(PendingOutput::Emission(emission)));
+                            (Outcome::Emit, |metrics| &metrics.success)
+                        }
+                    },
+                };
                 count(counter);
                 outcome
             }
