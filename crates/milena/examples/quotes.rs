@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bootstrap = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9092".to_owned());
     let running = service(&bootstrap).start().await?;
     let client = client(&bootstrap).await?;
-    for share in ["ACME", "MILENA", "NOBODY"] {
+    for share in ["ACME", "MILENA", "GHOST"] {
         match ask(&client, share, 10).await {
             Ok(quote) => println!("10 x {}: {} cents", quote.share, quote.cents),
             Err(error) => println!("10 x {share}: {error}"),

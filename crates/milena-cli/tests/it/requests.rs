@@ -64,7 +64,7 @@ fn programs_answer_requests() {
         while read -r line; do
             id=$(printf %s "$line" | sed 's/^{"id":\([0-9]*\),.*/\1/')
             case "$line" in
-                *'"value":"nobody"'*) echo "{\"id\":$id,\"reply\":{\"error\":\"no such share\"}}" ;;
+                *'"value":"ghost"'*) echo "{\"id\":$id,\"reply\":{\"error\":\"no such share\"}}" ;;
                 *'"value":"poison"'*) echo "{\"id\":$id,\"error\":\"poisoned\",\"intent\":\"poison\"}" ;;
                 *) echo "{\"id\":$id,\"reply\":{\"value\":\"quote $id\"}}" ;;
             esac
@@ -77,7 +77,7 @@ fn programs_answer_requests() {
     let output = ask(
         &broker,
         &["-k", "k", "--timeout", "60s"],
-        "acme\nnobody\npoison\nacme\n",
+        "acme\nghost\npoison\nacme\n",
     );
     let (replies, errors) = (
         String::from_utf8_lossy(&output.stdout),
@@ -114,11 +114,11 @@ fn the_body_of_a_service_is_the_reply() {
         "[[handlers]]\ntopic = \"quotes\"\nhttp = \"http://{address}/\"\nhttp_response = \"reply\"\nreplies = {{}}\n"
     );
     let application = Application::start(dir.path(), &(head(&broker) + &handler), &[]);
-    let output = ask(&broker, &["--timeout", "60s"], "acme\nnobody\n");
+    let output = ask(&broker, &["--timeout", "60s"], "acme\nghost\n");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        "quote for acme\nquote for nobody\n"
+        "quote for acme\nquote for ghost\n"
     );
     application.stop();
 }

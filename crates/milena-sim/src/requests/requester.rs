@@ -22,7 +22,7 @@ struct Process {
     /// The next offset that is read, once the end of the partition is known.
     position: Option<usize>,
     nonces: u64,
-    /// What tasks wait for.
+    /// Requests that tasks wait for, with their deadlines.
     waiting: BTreeMap<u64, (CorrelationId, i64)>,
 }
 
@@ -138,7 +138,11 @@ impl Requester {
         let Some(process) = self.process.as_mut().filter(|_| life == self.life) else {
             return;
         };
-        let delay = 1 + world.delay(world.plan.poll_ms);
+        let is_over = self.left == 0 && process.waiting.is_empty();
+        let delay = match is_over {
+            true => 1_000,
+            false => 1 + world.delay(world.plan.poll_ms),
+        };
         world.queue.after(delay, Event::Poll(me, life));
         let log = world.logs.get(self.partition).and_then(Option::as_ref);
         let from = process.position.unwrap_or(0);
@@ -209,8 +213,11 @@ impl Requester {
         if world.plan.has_own_topics {
             world.delete_topic(self.partition);
         }
-        let delay = world.delay(2_000);
-        world.queue.after(delay, Event::Start(me));
+        // Some never come back.
+        if world.random.below(3) > 0 {
+            let delay = world.delay(2_000);
+            world.queue.after(delay, Event::Start(me));
+        }
     }
 
     pub(super) fn check_settled(&self, me: usize, world: &mut World) {

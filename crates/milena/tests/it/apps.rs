@@ -201,8 +201,8 @@ async fn the_quote_service_answers_its_client() {
         cents: 12_500,
     };
     assert_eq!(quote, expected);
-    let error = quotes::ask(&client, "NOBODY", 1).await.unwrap_err();
-    assert_eq!(error.to_string(), "the service failed: there is no share NOBODY");
+    let error = quotes::ask(&client, "GHOST", 1).await.unwrap_err();
+    assert_eq!(error.to_string(), "the service failed: there is no share GHOST");
     client.close().await;
     running.stop().await.unwrap();
 }
