@@ -28,6 +28,7 @@ pub mod replay;
 mod route;
 mod routing;
 mod running;
+pub mod saga;
 mod serve;
 mod settings;
 pub mod status;
