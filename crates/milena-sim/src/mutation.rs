@@ -83,10 +83,22 @@ pub enum Mutation {
     ServeBeforeLogin,
     /// A client goes on sending requests while it renews its session.
     SendDuringRenewal,
+    /// A saga's step takes effect before the transaction with its state and its dedup row.
+    SagaDedupAfterEffect,
+    /// A compensation that arrives before its action is not remembered.
+    SagaForgetsTombstone,
+    /// The state of a saga is written without a look at its version.
+    SagaStateUnguarded,
+    /// Events of a saga are written after the transaction that they announce.
+    SagaOutboxOutside,
+    /// The timers of a saga's owner are lost when it crashes.
+    SagaTimersInMemory,
+    /// A compensation that is requested again is carried out again.
+    SagaCompensationRepeats,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 46] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -127,6 +139,12 @@ impl Mutation {
         Self::ForgetPrincipal,
         Self::ServeBeforeLogin,
         Self::SendDuringRenewal,
+        Self::SagaDedupAfterEffect,
+        Self::SagaForgetsTombstone,
+        Self::SagaStateUnguarded,
+        Self::SagaOutboxOutside,
+        Self::SagaTimersInMemory,
+        Self::SagaCompensationRepeats,
     ];
 
     /// The name on the command line.
@@ -172,6 +190,12 @@ impl Mutation {
             Self::ForgetPrincipal => "forget-principal",
             Self::ServeBeforeLogin => "serve-before-login",
             Self::SendDuringRenewal => "send-during-renewal",
+            Self::SagaDedupAfterEffect => "saga-dedup-after-effect",
+            Self::SagaForgetsTombstone => "saga-forgets-tombstone",
+            Self::SagaStateUnguarded => "saga-state-unguarded",
+            Self::SagaOutboxOutside => "saga-outbox-outside",
+            Self::SagaTimersInMemory => "saga-timers-in-memory",
+            Self::SagaCompensationRepeats => "saga-compensation-repeats",
         }
     }
 

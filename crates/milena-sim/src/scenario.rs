@@ -34,10 +34,12 @@ pub enum Scenario {
     App,
     /// Clients that log in and renew their sessions.
     Logins,
+    /// Services that take part in sagas.
+    Saga,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
@@ -45,6 +47,7 @@ impl Scenario {
         Self::Producers,
         Self::App,
         Self::Logins,
+        Self::Saga,
     ];
 
     /// The name on the command line.
@@ -57,6 +60,7 @@ impl Scenario {
             Self::Producers => "producers",
             Self::App => "app",
             Self::Logins => "logins",
+            Self::Saga => "saga",
         }
     }
 

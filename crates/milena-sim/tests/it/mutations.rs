@@ -257,3 +257,48 @@ fn clients_that_send_during_a_renewal() {
         "was sent during a renewal",
     );
 }
+
+#[test]
+fn effects_of_a_saga_that_come_before_their_dedup_row() {
+    finds(Mutation::SagaDedupAfterEffect, Scenario::Saga, 300, "performed twice");
+}
+
+#[test]
+fn compensations_that_are_not_remembered_before_their_action() {
+    finds(
+        Mutation::SagaForgetsTombstone,
+        Scenario::Saga,
+        300,
+        "performed after its compensation",
+    );
+}
+
+#[test]
+fn states_of_sagas_that_overwrite_each_other() {
+    finds(
+        Mutation::SagaStateUnguarded,
+        Scenario::Saga,
+        300,
+        "performed after its compensation",
+    );
+}
+
+#[test]
+fn events_of_sagas_outside_of_their_transaction() {
+    finds(Mutation::SagaOutboxOutside, Scenario::Saga, 300, "has not ended");
+}
+
+#[test]
+fn timers_of_sagas_that_a_crash_forgets() {
+    finds(Mutation::SagaTimersInMemory, Scenario::Saga, 600, "has not ended");
+}
+
+#[test]
+fn compensations_that_are_carried_out_again() {
+    finds(
+        Mutation::SagaCompensationRepeats,
+        Scenario::Saga,
+        300,
+        "compensated twice",
+    );
+}
