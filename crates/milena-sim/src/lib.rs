@@ -22,6 +22,7 @@ mod journal;
 mod logins;
 mod mutation;
 mod network;
+mod outbox;
 mod queue;
 mod saga;
 mod scenario;
@@ -52,6 +53,7 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
     match scenario {
         Scenario::App => return app::run(seed, mutation, with_history),
         Scenario::Logins => return logins::run(seed, mutation, with_history),
+        Scenario::Outbox => return outbox::run(seed, mutation, with_history),
         Scenario::Saga => return saga::run(seed, mutation, with_history),
         _ => {}
     }

@@ -34,12 +34,14 @@ pub enum Scenario {
     App,
     /// Clients that log in and renew their sessions.
     Logins,
+    /// Relays of an outbox table.
+    Outbox,
     /// Services that take part in sagas.
     Saga,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
@@ -47,6 +49,7 @@ impl Scenario {
         Self::Producers,
         Self::App,
         Self::Logins,
+        Self::Outbox,
         Self::Saga,
     ];
 
@@ -60,6 +63,7 @@ impl Scenario {
             Self::Producers => "producers",
             Self::App => "app",
             Self::Logins => "logins",
+            Self::Outbox => "outbox",
             Self::Saga => "saga",
         }
     }

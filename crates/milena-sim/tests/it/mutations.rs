@@ -4,7 +4,7 @@ use milena_sim::{Mutation, Scenario, run_many};
 
 /// Plays until the bug shows with its own sign. That must happen within `seeds` runs; other signs do not count.
 #[track_caller]
-fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
+pub(crate) fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
     let mut other = String::new();
     for seed in 0..seeds {
         match run_many(scenario, seed, 1, Some(mutation)) {
@@ -259,46 +259,36 @@ fn clients_that_send_during_a_renewal() {
 }
 
 #[test]
-fn effects_of_a_saga_that_come_before_their_dedup_row() {
-    finds(Mutation::SagaDedupAfterEffect, Scenario::Saga, 300, "performed twice");
+fn relays_that_read_by_a_watermark() {
+    finds(Mutation::ReadByWatermark, Scenario::Outbox, 100, "was never published");
 }
 
 #[test]
-fn compensations_that_are_not_remembered_before_their_action() {
+fn relays_that_read_by_the_time_of_creation() {
+    finds(Mutation::ReadByCreation, Scenario::Outbox, 300, "overtakes");
+}
+
+#[test]
+fn relays_that_take_leases_of_others() {
+    finds(Mutation::IgnoreLeases, Scenario::Outbox, 100, "without a lease");
+}
+
+#[test]
+fn relays_that_mark_before_the_acknowledgement() {
     finds(
-        Mutation::SagaForgetsTombstone,
-        Scenario::Saga,
-        300,
-        "performed after its compensation",
+        Mutation::MarkBeforeAck,
+        Scenario::Outbox,
+        100,
+        "is marked and was not published",
     );
 }
 
 #[test]
-fn states_of_sagas_that_overwrite_each_other() {
-    finds(
-        Mutation::SagaStateUnguarded,
-        Scenario::Saga,
-        300,
-        "performed after its compensation",
-    );
+fn relays_that_continue_behind_a_refused_event() {
+    finds(Mutation::IgnoreRefusals, Scenario::Outbox, 100, "overtakes");
 }
 
 #[test]
-fn events_of_sagas_outside_of_their_transaction() {
-    finds(Mutation::SagaOutboxOutside, Scenario::Saga, 300, "has not ended");
-}
-
-#[test]
-fn timers_of_sagas_that_a_crash_forgets() {
-    finds(Mutation::SagaTimersInMemory, Scenario::Saga, 600, "has not ended");
-}
-
-#[test]
-fn compensations_that_are_carried_out_again() {
-    finds(
-        Mutation::SagaCompensationRepeats,
-        Scenario::Saga,
-        300,
-        "compensated twice",
-    );
+fn relays_that_send_after_a_pause() {
+    finds(Mutation::SendAfterDeadline, Scenario::Outbox, 300, "without a lease");
 }
