@@ -111,6 +111,18 @@ pub enum Mutation {
     ForgetCancelled,
     /// A service tries for ever to reply to a requester that is gone.
     ReplyForEver,
+    /// A saga's step takes effect before the transaction with its state and its dedup row.
+    SagaDedupAfterEffect,
+    /// A compensation that arrives before its action is not remembered.
+    SagaForgetsTombstone,
+    /// The state of a saga is written without a look at its version.
+    SagaStateUnguarded,
+    /// Events of a saga are written after the transaction that they announce.
+    SagaOutboxOutside,
+    /// The timers of a saga's owner are lost when it crashes.
+    SagaTimersInMemory,
+    /// A compensation that is requested again is carried out again.
+    SagaCompensationRepeats,
 }
 
 impl Mutation {
@@ -169,6 +181,12 @@ impl Mutation {
         Self::ForgetRequestDeadlines,
         Self::ForgetCancelled,
         Self::ReplyForEver,
+        Self::SagaDedupAfterEffect,
+        Self::SagaForgetsTombstone,
+        Self::SagaStateUnguarded,
+        Self::SagaOutboxOutside,
+        Self::SagaTimersInMemory,
+        Self::SagaCompensationRepeats,
     ];
 
     /// The name on the command line.
@@ -228,6 +246,12 @@ impl Mutation {
             Self::ForgetRequestDeadlines => "forget-request-deadlines",
             Self::ForgetCancelled => "forget-cancelled",
             Self::ReplyForEver => "reply-for-ever",
+            Self::SagaDedupAfterEffect => "saga-dedup-after-effect",
+            Self::SagaForgetsTombstone => "saga-forgets-tombstone",
+            Self::SagaStateUnguarded => "saga-state-unguarded",
+            Self::SagaOutboxOutside => "saga-outbox-outside",
+            Self::SagaTimersInMemory => "saga-timers-in-memory",
+            Self::SagaCompensationRepeats => "saga-compensation-repeats",
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Scenario {
     Requests,
     /// Relays of an outbox table.
     Outbox,
+    /// Services that take part in sagas.
+    Saga,
 }
 
 impl Scenario {
@@ -51,6 +53,7 @@ impl Scenario {
         Self::Logins,
         Self::Requests,
         Self::Outbox,
+        Self::Saga,
     ];
 
     /// The name on the command line.
@@ -65,6 +68,7 @@ impl Scenario {
             Self::Logins => "logins",
             Self::Requests => "requests",
             Self::Outbox => "outbox",
+            Self::Saga => "saga",
         }
     }
 

@@ -4,7 +4,7 @@ use milena_sim::{Mutation, Scenario, run_many};
 
 /// Plays until the bug shows with its own sign. That must happen within `seeds` runs; other signs do not count.
 #[track_caller]
-fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
+pub(crate) fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
     let mut other = String::new();
     for seed in 0..seeds {
         match run_many(scenario, seed, 1, Some(mutation)) {
