@@ -28,6 +28,7 @@ use crate::{
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
+    request_reply::Requester,
     route::{AnyHandler, Delivery, Many, One, Route},
     running::{Running, RunningParts},
     serve::{Endpoint, Paths},
@@ -87,6 +88,8 @@ pub struct App {
     backgrounds: Vec<Arc<dyn Background>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
+    /// Requesters whose counters are part of the metrics.
+    pub(crate) requesters: Vec<Requester>,
     may_topics_be_missing: bool,
     /// Addresses of the HTTP endpoints, with the paths that they serve.
     endpoints: Vec<(String, Paths)>,
@@ -121,6 +124,7 @@ impl App {
             offset_store: None,
             backgrounds: vec![],
             programs: Programs::default(),
+            requesters: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
             problems: vec![],
@@ -461,6 +465,7 @@ impl App {
             engines,
             limits: self.limits,
             programs: self.programs,
+            requesters: self.requesters,
             backgrounds,
             setup,
             endpoints,

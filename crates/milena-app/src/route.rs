@@ -1,11 +1,20 @@
 //! Routes: a handler behind a pointer, with its topics and policy.
 
-use std::{marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use milena_machines::request_reply::{AnswerConfig, is_expired};
 
 use crate::{
     clock::Clock,
-    handler::{ArgumentError, Available, BatchHandler, Handler},
+    handler::{ArgumentError, Available, BatchHandler, Cx, Handler},
+    metrics::HandlerMetrics,
     policy::Policy,
+    request_reply,
     topics::TopicName,
     worker::{self, Worker},
 };
@@ -36,6 +45,28 @@ pub(crate) struct CallLimits {
     pub(crate) handler: String,
     pub(crate) clock: Clock,
     pub(crate) timeout: Option<Duration>,
+    /// Set if expired requests are skipped.
+    pub(crate) expiry: Option<Expiry>,
+}
+
+/// Finds requests whose requesters have given up, and counts them.
+#[derive(Debug, Clone)]
+pub(crate) struct Expiry {
+    pub(crate) answer: AnswerConfig,
+    pub(crate) metrics: Arc<HandlerMetrics>,
+}
+
+impl Expiry {
+    pub(crate) fn is_expired(&self, cx: &Cx, clock: &Clock) -> bool {
+        let Some(deadline_ms) = request_reply::deadline_ms(cx.record.headers()) else {
+            return false;
+        };
+        let is_expired = is_expired(self.answer, Some(deadline_ms), clock.now_ms());
+        if is_expired {
+            self.metrics.requests_expired.fetch_add(1, Ordering::Relaxed);
+        }
+        is_expired
+    }
 }
 
 pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;

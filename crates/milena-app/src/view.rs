@@ -12,6 +12,7 @@ use crate::{
     dead_letters::DeadLetterCounts,
     driver::{Engine, Started},
     metrics::{self, HandlerCounts},
+    request_reply::{self, Requester},
     status::Status,
     times::ConsumerTimes,
 };
@@ -22,15 +23,21 @@ pub(crate) struct View {
     producers: Vec<Producer>,
     backgrounds: Vec<Arc<dyn RunningBackground>>,
     dead_letters: Mutex<DeadLetterCounts>,
+    requesters: Vec<Requester>,
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started], backgrounds: Vec<Arc<dyn RunningBackground>>) -> Self {
+    pub(crate) fn new(
+        started: &[Started],
+        requesters: Vec<Requester>,
+        backgrounds: Vec<Arc<dyn RunningBackground>>,
+    ) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
             backgrounds,
             dead_letters: Mutex::default(),
+            requesters,
         }
     }
 
@@ -93,6 +100,9 @@ impl View {
         for background in &self.backgrounds {
             text.push_str(&background.to_prometheus());
         }
+        let requesters = self.requesters.iter();
+        let requesters = requesters.map(|one| (one.reply_partition().to_string(), one.counts()));
+        request_reply::write_metrics(&mut text, &requesters.collect::<Vec<_>>());
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }

@@ -83,10 +83,22 @@ pub enum Mutation {
     ServeBeforeLogin,
     /// A client goes on sending requests while it renews its session.
     SendDuringRenewal,
+    /// A relay reads rows above the highest that it has read, and not by their state.
+    ReadByWatermark,
+    /// A relay reads rows in the order of their creation times.
+    ReadByCreation,
+    /// Leases of a relay that lives are given to another.
+    IgnoreLeases,
+    /// A relay marks events when they are sent, not when they are acknowledged.
+    MarkBeforeAck,
+    /// A relay continues an aggregate behind a refused event.
+    IgnoreRefusals,
+    /// A relay that was paused sends events whose delivery should have ended.
+    SendAfterDeadline,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 46] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -127,6 +139,12 @@ impl Mutation {
         Self::ForgetPrincipal,
         Self::ServeBeforeLogin,
         Self::SendDuringRenewal,
+        Self::ReadByWatermark,
+        Self::ReadByCreation,
+        Self::IgnoreLeases,
+        Self::MarkBeforeAck,
+        Self::IgnoreRefusals,
+        Self::SendAfterDeadline,
     ];
 
     /// The name on the command line.
@@ -172,6 +190,12 @@ impl Mutation {
             Self::ForgetPrincipal => "forget-principal",
             Self::ServeBeforeLogin => "serve-before-login",
             Self::SendDuringRenewal => "send-during-renewal",
+            Self::ReadByWatermark => "read-by-watermark",
+            Self::ReadByCreation => "read-by-creation",
+            Self::IgnoreLeases => "ignore-leases",
+            Self::MarkBeforeAck => "mark-before-ack",
+            Self::IgnoreRefusals => "ignore-refusals",
+            Self::SendAfterDeadline => "send-after-deadline",
         }
     }
 

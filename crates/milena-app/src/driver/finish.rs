@@ -200,8 +200,12 @@ impl Engine {
         };
         match finished.outcome {
             Ok(settled) => {
+                let settled = match settled {
+                    HandlerOutcome::Reply(reply) => self.address_reply(payload, &reply),
+                    settled => settled,
+                };
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
-                    HandlerOutcome::Ok => (Outcome::Done, |metrics| &metrics.success),
+                    HandlerOutcome::Ok | HandlerOutcome::Reply(_) => (Outcome::Done, |metrics| &metrics.success),
                     HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
                     HandlerOutcome::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
                     HandlerOutcome::RetryAfter(time) => {

@@ -20,6 +20,7 @@ mod quarantine;
 mod refusals;
 mod replay_ranges;
 mod replay_source;
+mod replies;
 mod returns;
 mod setup;
 mod shared_breakers;
@@ -58,6 +59,7 @@ use crate::{
     metrics::HandlerMetrics,
     offset_store::{OffsetStore, PartitionOwner},
     policy::Order,
+    request_reply::ReplyRules,
     route::{Delivery, Route},
     routing::Routing,
     times::TimeMeter,
@@ -100,6 +102,8 @@ pub(crate) struct Engine {
     key_holds: Option<HeldTopics>,
     /// The store of offsets, if they are stored with effects.
     offset_store: Option<Arc<dyn OffsetStore>>,
+    /// How each handler answers requests.
+    reply_rules: Vec<ReplyRules>,
     /// Notified when the time of the next timeout has changed.
     timer: Notify,
     /// Notified when the engine has ended, or must end.

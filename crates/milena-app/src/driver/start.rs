@@ -30,6 +30,7 @@ use super::{
     publisher::{self, PublisherLink},
     replay_ranges::{self, MARK_CHARS_MAX, ReplayRanges},
     replay_source,
+    replies::{expiry, reply_rules},
     source::{self, Listener, Reads, SourceTask},
     timer,
     transactions::{self, TransactionLink},
@@ -115,7 +116,7 @@ impl Drop for Started {
 }
 
 pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
-    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    let producer = Producer::new(producer_settings(&parts)?)?;
     if parts.delivery == Delivery::ExactlyOnce {
         init_transactions(&producer).await?;
     }
@@ -156,7 +157,7 @@ pub(crate) async fn replay(
     topics: &BTreeSet<String>,
     replay: &Replay,
 ) -> Result<(Started, ReplayRanges), StartError> {
-    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    let producer = Producer::new(producer_settings(&parts)?)?;
     let group = format!("{}.{}", parts.settings.group, replay.name);
     let config = parts.settings.consumer(parts.delivery, &group)?;
     let mut consumer = Consumer::new(config)?;
@@ -185,6 +186,7 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
             handler: route.topics.text().to_owned(),
             clock: parts.clock.clone(),
             timeout: route.policy.timeout,
+            expiry: expiry(&engine, &route),
         };
         let worker = route.handler.run_worker(worker, limits);
         started.helpers.push(tokio::spawn(engine.watched(worker)));
@@ -204,6 +206,16 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
         started.helpers.push(tokio::spawn(engine.watched(transactions)));
     }
     Ok(started)
+}
+
+/// Replies are sent at once, unless the application says otherwise.
+fn producer_settings(parts: &EngineParts) -> Result<ConfigMap, StartError> {
+    let mut settings = ConfigMap::new();
+    if parts.routes.iter().any(|route| route.policy.replies.is_some()) {
+        settings.set("linger.ms", 0);
+    }
+    settings.merge(parts.settings.producer(parts.delivery)?);
+    Ok(settings)
 }
 
 async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
@@ -328,6 +340,7 @@ fn build(
         transaction: TransactionLink::new(parts.delivery != Delivery::ExactlyOnce),
         key_holds: held_topics(parts)?,
         offset_store: parts.offset_store.clone(),
+        reply_rules: reply_rules(&parts.routes)?,
         timer: Notify::new(),
         ended: Notify::new(),
         inbox: ResultInbox::default(),

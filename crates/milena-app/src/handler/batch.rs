@@ -125,7 +125,7 @@ macro_rules! call_scoped {
             )*
             $first.are_read();
             #[allow(unused_mut, reason = "only the batch may be an argument")]
-            let mut opening = Opening::new($records, $unread.iter().map(|(index, _)| *index).collect());
+            let mut opening = Opening::batch($records, $unread.iter().map(|(index, _)| *index).collect());
             $(
                 #[allow(non_snake_case, reason = "named like its type")]
                 let $argument = match open_one($argument, &mut opening).await {

@@ -14,6 +14,7 @@ use crate::{
     clock::Clock,
     failure::{EVENT_IDS, FailureRecord, HeaderTrust, Origin, read_trusted},
     offset_store::PartitionOwner,
+    request_reply::{AddressError, ReplyAddress},
     times::ReadMark,
 };
 
@@ -192,6 +193,12 @@ impl Cx {
     /// log lines of handlers name the record and the trace.
     pub fn trace(&self) -> Option<TraceContext> {
         TraceContext::read(self.record.headers())
+    }
+
+    /// Where the reply to this record goes, and until when it is awaited. `None` if the record asks for no reply.
+    /// [`Done::reply`](super::Done::reply) needs none of it.
+    pub fn reply_address(&self) -> Result<Option<ReplyAddress>, AddressError> {
+        ReplyAddress::read(self.record.headers())
     }
 
     /// A state of the application, for extractors.

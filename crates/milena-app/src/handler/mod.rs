@@ -31,7 +31,7 @@ mod fault;
 mod scope;
 mod trace;
 
-use std::{future::Future, slice};
+use std::future::Future;
 
 pub use batch::{Batch, BatchHandler, IntoOutcomes, Outcomes, WrongCount};
 #[doc(hidden)]
@@ -112,7 +112,7 @@ macro_rules! handlers {
                         cx.are_read();
                         $(let $argument = $argument?;)*
                         #[allow(unused_mut, reason = "a handler without arguments has no use for it")]
-                        let mut opening = Opening::new(slice::from_ref(&cx), vec![]);
+                        let mut opening = Opening::one(&cx);
                         $(let $argument = open!($argument, opening, Ok(Done::Duplicate));)*
                         let (scope, _) = opening.into_parts();
                         let outcome = self($($argument),*).await.into_outcome();

@@ -5,7 +5,7 @@
 //! has succeeded and rolled back otherwise. A call that is dropped drops its scope: after a timeout, a panic, a revoke,
 //! or at the end of the process nothing is committed.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, future::Future, pin::Pin, slice, sync::Arc, time::Duration};
 
 use super::{Cx, Done, Fault, Outcomes};
 
@@ -33,6 +33,7 @@ pub enum Opened<T> {
 /// A call whose scoped argument is being prepared.
 pub struct Opening<'a> {
     records: &'a [Cx],
+    is_batch: bool,
     /// Records that the handler does not get, in order.
     left_out: Vec<usize>,
     duplicates: Vec<usize>,
@@ -40,9 +41,18 @@ pub struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    pub(super) fn new(records: &'a [Cx], left_out: Vec<usize>) -> Self {
+    /// A call with one record.
+    pub(super) fn one(cx: &'a Cx) -> Self {
+        Self {
+            is_batch: false,
+            ..Self::batch(slice::from_ref(cx), vec![])
+        }
+    }
+
+    pub(super) fn batch(records: &'a [Cx], left_out: Vec<usize>) -> Self {
         Self {
             records,
+            is_batch: true,
             left_out,
             duplicates: vec![],
             scope: None,
@@ -54,6 +64,11 @@ impl<'a> Opening<'a> {
         let left_out = |index: &usize| self.left_out.binary_search(index).is_ok();
         let records = self.records.iter().enumerate();
         records.filter(move |(index, _)| !left_out(index))
+    }
+
+    /// Whether it is the call of a batch handler.
+    pub fn is_batch(&self) -> bool {
+        self.is_batch
     }
 
     /// Context of the first record. The group, the handler and the states are the same for all.
@@ -93,7 +108,7 @@ impl fmt::Debug for Opening<'_> {
 /// A handler with a scoped argument has emitted records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the handler returned Done::Emit and takes a transaction: a crash after its commit would lose the output, because the \
+    "the handler returned Done::Emit or Done::Reply and takes a transaction: a crash after its commit would lose the output, because the \
      record is then skipped as a duplicate; write the output through the transaction, with tx.outbox(…)"
 )]
 pub struct EmitInScope;
@@ -114,6 +129,7 @@ impl Ending {
     fn of(done: &Done) -> Self {
         match done {
             Done::Emit(records) if !records.is_empty() => Self::Refuse,
+            Done::Reply(_) => Self::Refuse,
             Done::Ok | Done::Skip(_) | Done::Emit(_) => Self::Commit,
             // Nothing of this call is wanted: the record was handled before, or will be handled again.
             Done::Duplicate | Done::RetryAfter(_) => Self::Rollback,

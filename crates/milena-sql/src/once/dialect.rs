@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, future::Future};
 
-use sqlx::{Error, Pool, Postgres, QueryBuilder, SqlSafeStr, SqlStr, Sqlite};
+use sqlx::{Connection as _, Error, Pool, Postgres, QueryBuilder, SqlSafeStr, SqlStr, Sqlite, query::Query};
 
 use super::key::EventKey;
 use crate::{Connection, Database};
@@ -38,6 +38,18 @@ pub(crate) mod sealed {
 
         /// Fails if the transaction cannot be committed although `COMMIT` would succeed.
         fn check(connection: &mut Self::Connection) -> impl Future<Output = Result<(), Error>> + Send;
+
+        /// Returns the number of changed rows.
+        fn execute(
+            connection: &mut Self::Connection,
+            query: Query<'_, Self, Self::Arguments>,
+        ) -> impl Future<Output = Result<u64, Error>> + Send;
+
+        /// Executes a statement whose failure does not end the transaction.
+        fn execute_in_savepoint(
+            connection: &mut Self::Connection,
+            query: Query<'_, Self, Self::Arguments>,
+        ) -> impl Future<Output = Result<u64, Error>> + Send;
 
         fn connection(connection: &mut Self::Connection) -> Connection<'_>;
     }
@@ -86,6 +98,27 @@ impl sealed::Statements for Postgres {
     async fn check(connection: &mut Self::Connection) -> Result<(), Error> {
         sqlx::query("SELECT").execute(connection).await?;
         Ok(())
+    }
+
+    async fn execute(connection: &mut Self::Connection, query: Query<'_, Self, Self::Arguments>) -> Result<u64, Error> {
+        Ok(query.execute(connection).await?.rows_affected())
+    }
+
+    async fn execute_in_savepoint(
+        connection: &mut Self::Connection,
+        query: Query<'_, Self, Self::Arguments>,
+    ) -> Result<u64, Error> {
+        let mut savepoint = connection.begin().await?;
+        match query.execute(&mut *savepoint).await {
+            Ok(done) => {
+                savepoint.commit().await?;
+                Ok(done.rows_affected())
+            }
+            Err(error) => {
+                savepoint.rollback().await?;
+                Err(error)
+            }
+        }
     }
 
     fn connection(connection: &mut Self::Connection) -> Connection<'_> {
@@ -137,6 +170,27 @@ impl sealed::Statements for Sqlite {
     /// An error that ends the transaction makes `COMMIT` fail too.
     async fn check(_connection: &mut Self::Connection) -> Result<(), Error> {
         Ok(())
+    }
+
+    async fn execute(connection: &mut Self::Connection, query: Query<'_, Self, Self::Arguments>) -> Result<u64, Error> {
+        Ok(query.execute(connection).await?.rows_affected())
+    }
+
+    async fn execute_in_savepoint(
+        connection: &mut Self::Connection,
+        query: Query<'_, Self, Self::Arguments>,
+    ) -> Result<u64, Error> {
+        let mut savepoint = connection.begin().await?;
+        match query.execute(&mut *savepoint).await {
+            Ok(done) => {
+                savepoint.commit().await?;
+                Ok(done.rows_affected())
+            }
+            Err(error) => {
+                savepoint.rollback().await?;
+                Err(error)
+            }
+        }
     }
 
     fn connection(connection: &mut Self::Connection) -> Connection<'_> {

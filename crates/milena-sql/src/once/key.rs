@@ -51,14 +51,23 @@ impl EventKey {
 
 /// The CloudEvents source of a record whose id is that of CloudEvents.
 fn source_of(cx: &Cx) -> Option<String> {
-    let value = |name: &str| {
-        let mut headers = cx.record().headers();
-        let found = headers.find(|header| header.key == name.as_bytes());
-        found.and_then(|header| header.value).filter(|value| !value.is_empty())
-    };
-    if value("event_id").is_some() {
+    if header(cx, "event_id").is_some() {
         return None;
     }
-    value("ce_id")?;
-    value("ce_source").map(|source| String::from_utf8_lossy(source).into_owned())
+    header(cx, "ce_id")?;
+    header(cx, "ce_source").map(|source| String::from_utf8_lossy(source).into_owned())
+}
+
+/// Value of the first header of a name, unless it is empty.
+fn header<'a>(cx: &'a Cx, name: &str) -> Option<&'a [u8]> {
+    let mut headers = cx.record().headers();
+    let found = headers.find(|header| header.key == name.as_bytes());
+    found.and_then(|header| header.value).filter(|value| !value.is_empty())
+}
+
+/// Value of a header that is text and can be stored.
+pub(super) fn text_header(cx: &Cx, name: &str) -> Option<String> {
+    let text = str::from_utf8(header(cx, name)?).ok()?;
+    let is_storable = text.len() <= ID_BYTES_MAX && !text.contains('\0');
+    is_storable.then(|| text.to_owned())
 }

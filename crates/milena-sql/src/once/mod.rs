@@ -28,11 +28,16 @@
 //!
 //! [`Done::Duplicate`]: milena_app::handler::Done::Duplicate
 
+mod clean;
+mod conflict;
 mod dialect;
 mod error;
 mod key;
+mod outbox;
 mod tx;
 
+pub use clean::{CleanError, CleanUp, Cleaned, KEEP, TopicRetention};
+pub use conflict::{Inserted, SeveralRows, VersionConflict, Versioned, violated_key};
 pub use dialect::TxDatabase;
 pub use error::{DEPENDENCY, HandlerKeptTx, StatementIgnored, fault};
 pub use key::EventIdError;

@@ -21,7 +21,10 @@ use super::{
     error::{HandlerKeptTx, StatementIgnored, fault},
     key::EventKey,
 };
-use crate::{Connection, Database};
+use crate::{
+    Connection, Database,
+    offsets::{Ownership, OwnershipError},
+};
 
 /// Time for which a failed call waits until its transaction is rolled back. Then the connection rolls it back later.
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
@@ -38,6 +41,8 @@ pub struct Tx<DB: TxDatabase> {
     /// `None` only while it is dropped.
     transaction: Option<Transaction<'static, DB>>,
     slot: Arc<Slot<DB>>,
+    /// The record of the call, unless it is a batch.
+    cause: Option<Cx>,
 }
 
 /// A transaction of PostgreSQL.
@@ -60,6 +65,11 @@ impl<DB: TxDatabase> Tx<DB> {
     /// Connection of the transaction, for functions that take either database.
     pub fn connection(&mut self) -> Connection<'_> {
         DB::connection(self)
+    }
+
+    /// The record that caused the effects; `None` in a batch.
+    pub(super) fn cause(&self) -> Option<&Cx> {
+        self.cause.as_ref()
     }
 }
 
@@ -107,7 +117,7 @@ impl<DB: TxDatabase> Extract for Tx<DB> {
     }
 
     fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
-        if available.delivery() != Delivery::AtLeastOnce {
+        if !matches!(available.delivery(), Delivery::AtLeastOnce | Delivery::StoredOffsets) {
             return Err(ArgumentError::Refused(refused_delivery(available.delivery()).into()));
         }
         if available.state::<Pool<DB>>().is_some() {
@@ -129,12 +139,17 @@ impl<DB: TxDatabase> Extract for Tx<DB> {
             let _ = transaction.rollback().await;
             return Ok(Opened::Duplicate);
         }
+        let cause = (!opening.is_batch()).then(|| opening.first().cloned()).transpose()?;
         duplicates.into_iter().for_each(|index| opening.mark_duplicate(index));
         let slot = Arc::new(Slot::new(None));
-        opening.set_scope(TxScope(Arc::clone(&slot)));
+        opening.set_scope(TxScope {
+            slot: Arc::clone(&slot),
+            ownerships: Ownership::of(opening.records().map(|(_, cx)| cx)),
+        });
         Ok(Opened::Ready(Self {
             transaction: Some(transaction),
             slot,
+            cause,
         }))
     }
 }
@@ -230,20 +245,27 @@ async fn note<DB: TxDatabase>(
 }
 
 /// Ends the transaction of a call.
-struct TxScope<DB: TxDatabase>(Arc<Slot<DB>>);
+struct TxScope<DB: TxDatabase> {
+    slot: Arc<Slot<DB>>,
+    /// Partitions that must still be owned, if their offsets are stored.
+    ownerships: Vec<Ownership>,
+}
 
 impl<DB: TxDatabase> CallScope for TxScope<DB> {
     fn commit(self: Box<Self>) -> ScopeFuture<Result<(), Fault>> {
         Box::pin(async move {
-            let mut transaction = take(&self.0).ok_or_else(|| Fault::fatal(HandlerKeptTx))?;
-            let checked = DB::check(&mut transaction).await;
-            checked.map_err(|error| {
-                if is_aborted(&error) {
-                    Fault::retry(StatementIgnored(error))
-                } else {
-                    fault(error)
-                }
-            })?;
+            let mut transaction = take(&self.slot).ok_or_else(|| Fault::fatal(HandlerKeptTx))?;
+            if self.ownerships.is_empty() {
+                DB::check(&mut transaction).await.map_err(not_committed)?;
+            }
+            for ownership in &self.ownerships {
+                let stored = ownership.store(DB::connection(&mut transaction)).await;
+                stored.map_err(|error| match error {
+                    OwnershipError::Sql(error) => not_committed(error),
+                    OwnershipError::Fenced(error) => Fault::retry(error),
+                    OwnershipError::NoRow(error) => Fault::fatal(error),
+                })?;
+            }
             // Whether an interrupted commit has happened is found out by the next attempt: it is a duplicate then.
             transaction.commit().await.map_err(fault)
         })
@@ -251,10 +273,19 @@ impl<DB: TxDatabase> CallScope for TxScope<DB> {
 
     fn rollback(self: Box<Self>) -> ScopeFuture<()> {
         Box::pin(async move {
-            if let Some(transaction) = take(&self.0) {
+            if let Some(transaction) = take(&self.slot) {
                 let _ = tokio::time::timeout(ROLLBACK_MAX, transaction.rollback()).await;
             }
         })
+    }
+}
+
+/// The fault of the last statement before a commit.
+fn not_committed(error: Error) -> Fault {
+    if is_aborted(&error) {
+        Fault::retry(StatementIgnored(error))
+    } else {
+        fault(error)
     }
 }
 

@@ -94,6 +94,16 @@ impl OutboxEvent {
         self
     }
 
+    /// Adds a header unless there is one of that name.
+    pub(crate) fn header_or(mut self, name: &str, value: impl FnOnce() -> Option<String>) -> Self {
+        if !self.headers.contains_key(name)
+            && let Some(value) = value()
+        {
+            self.headers.insert(name.to_owned(), value);
+        }
+        self
+    }
+
     /// Sets the topic, which is `<aggregate_type>.events` otherwise.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<String>) -> Self {

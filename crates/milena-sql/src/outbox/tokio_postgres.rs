@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{
     OutboxError, OutboxEvent,
-    write::{Columns, INSERT_ALL_POSTGRES, INSERT_ONE_POSTGRES},
+    write::{Columns, INSERT_ALL_POSTGRES, INSERT_ONE_POSTGRES, LOCK_ALL_POSTGRES, has_many_aggregates},
 };
 
 /// Writes an event in the transaction. Returns its id. See [`super::write`].
@@ -35,6 +35,9 @@ pub async fn write_all(transaction: &Transaction<'_>, events: &[OutboxEvent]) ->
     let ids: Vec<Uuid> = events.iter().map(OutboxEvent::id_or_new).collect();
     if events.is_empty() {
         return Ok(ids);
+    }
+    if has_many_aggregates(events) {
+        transaction.execute(LOCK_ALL_POSTGRES, &[]).await.map_err(failed)?;
     }
     let columns = Columns::new(events);
     let rows: [&(dyn ToSql + Sync); 7] = [

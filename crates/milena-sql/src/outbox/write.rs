@@ -1,5 +1,7 @@
 //! Writers for connections of sqlx.
 
+use std::collections::BTreeSet;
+
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use uuid::Uuid;
 
@@ -28,6 +30,10 @@ pub(super) const INSERT_ALL_POSTGRES: &str = "
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::text[], $7::text[])
         WITH ORDINALITY AS event (id, aggregatetype, aggregateid, type, payload, headers, topic, number)
     ORDER BY milena_outbox_aggregate(aggregatetype, aggregateid), number";
+/// Locks all aggregates at once. The trigger does so too, but then it already has locks that others may wait for.
+pub(super) const LOCK_ALL_POSTGRES: &str = "SELECT milena_outbox_lock()";
+/// Number of aggregates of a transaction above which all are locked, as in the trigger.
+const LOCKS_MAX: usize = 256;
 const INSERT_ONE_SQLITE: &str = "
     INSERT INTO milena_outbox (id, aggregatetype, aggregateid, type, payload, headers, topic)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -94,6 +100,11 @@ async fn insert_all_postgres(
     if events.is_empty() {
         return Ok(());
     }
+    let failed = |error| OutboxError::from_sqlx(Dialect::Postgres, error);
+    if has_many_aggregates(events) {
+        let lock = sqlx::query(LOCK_ALL_POSTGRES).execute(&mut *connection);
+        lock.await.map_err(failed)?;
+    }
     let columns = Columns::new(events);
     let insert = sqlx::query(INSERT_ALL_POSTGRES)
         .bind(ids)
@@ -103,8 +114,7 @@ async fn insert_all_postgres(
         .bind(columns.payloads)
         .bind(columns.headers)
         .bind(columns.topics);
-    let result = insert.execute(connection).await;
-    result.map_err(|error| OutboxError::from_sqlx(Dialect::Postgres, error))?;
+    insert.execute(connection).await.map_err(failed)?;
     Ok(())
 }
 
@@ -134,6 +144,12 @@ async fn insert_all_sqlite(
         insert_sqlite(&mut savepoint, *id, event).await?;
     }
     savepoint.commit().await.map_err(failed)
+}
+
+/// Whether the events are of more aggregates than should be locked one by one.
+pub(super) fn has_many_aggregates(events: &[OutboxEvent]) -> bool {
+    let names = events.iter().map(|event| (&event.aggregate_type, &event.aggregate_id));
+    events.len() > LOCKS_MAX && names.collect::<BTreeSet<_>>().len() > LOCKS_MAX
 }
 
 /// Events by column, as arrays of PostgreSQL are.

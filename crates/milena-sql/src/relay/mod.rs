@@ -7,19 +7,43 @@
 //! Several relays share the table by leases on its slots. A relay that dies is replaced when its leases expire. A crash
 //! between the acknowledgement and the mark in the table repeats events; the header `id` stays the same.
 
+mod driver;
 mod error;
+mod event;
+mod listener;
+mod metrics;
+mod refusal;
+mod running;
 mod status;
+mod store;
 mod table;
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use milena_client::config::ConfigMap;
+use milena_client::{config::ConfigMap, producer::Producer};
+use milena_machines::outbox::RelayConfig;
+use tokio::sync::mpsc;
 
 pub use error::RelayError;
+pub use running::RunningRelay;
 pub use status::{RelayStatus, StoppedEvents};
 pub use table::{Backlog, FailedEvent, backlog, clean_published, failed_events, retry_failed};
 
 use crate::Database;
+use driver::{Driver, DriverParts, ListenerLink};
+use metrics::RelayView;
+use store::Store;
+
+const LEASE_MIN: Duration = Duration::from_secs(3);
+/// Producer settings that follow from the guarantees of the relay.
+const OURS: [&str; 6] = [
+    "acks",
+    "enable.idempotence",
+    "transactional.id",
+    "delivery.timeout.ms",
+    "request.timeout.ms",
+    "max.block.ms",
+];
 
 /// Publishes the rows of the outbox to Kafka.
 ///
@@ -123,9 +147,41 @@ impl Relay {
     /// Starts the relay in the background. Fails if a setting is wrong or the tables are missing; an unavailable
     /// database or broker later on is waited for.
     pub async fn start(self) -> Result<RunningRelay, RelayError> {
-        Err(RelayError::Lease {
-            lease: self.settings.lease,
-        })
+        let (running, _) = self.prepare(Arc::default()).await?;
+        Ok(running)
+    }
+
+    /// Starts the relay with a given view. Returns also its producer, for metrics.
+    async fn prepare(self, view: Arc<RelayView>) -> Result<(RunningRelay, Producer), RelayError> {
+        let Self {
+            database,
+            producer: settings,
+            settings: ours,
+        } = self;
+        ours.check()?;
+        let config = producer_settings(settings, ours.lease)?;
+        let producer = Producer::new(config.clone())?;
+        let owner = format!("{}/{}", ours.name, uuid::Uuid::new_v4());
+        let store = Store::open(database, owner, millis(ours.lease)).await;
+        let store = Arc::new(store.map_err(RelayError::Tables)?);
+        tracing::info!(
+            event = "outbox_relay_started",
+            relay = store.owner,
+            dialect = %store.database.dialect(),
+            "outbox relay started"
+        );
+        let listener = listen(&store.database);
+        let driver = Driver::new(DriverParts {
+            config: ours.machine(store.slots),
+            store,
+            producer: producer.clone(),
+            new_producer: Box::new(move || Producer::new(config.clone()).ok()),
+            view: Arc::clone(&view),
+            keep_published: ours.keep_published,
+            listener,
+        });
+        let running = RunningRelay::spawn(driver, view, producer.clone(), ours.lease);
+        Ok((running, producer))
     }
 
     /// Runs until `stop` is ready, then finishes the events in flight and releases its leases.
@@ -139,26 +195,71 @@ impl Relay {
     }
 }
 
-/// A running relay. Dropping it ends it at once; its leases then expire.
-#[derive(Debug)]
-pub struct RunningRelay {}
-
-impl RunningRelay {
-    /// Returns when the relay cannot continue. [`stop`](Self::stop) returns the reason.
-    pub async fn ended(&self) {}
-
-    /// Finishes the events in flight, marks them, and releases the leases.
-    pub async fn stop(self) -> Result<(), RelayError> {
-        Ok(())
+impl Settings {
+    fn check(&self) -> Result<(), RelayError> {
+        if self.lease < LEASE_MIN {
+            return Err(RelayError::Lease { lease: self.lease });
+        }
+        let numbers = [
+            ("batch", u64::from(self.batch)),
+            ("in_flight", u64::from(self.in_flight)),
+        ];
+        let intervals = [
+            ("poll_interval", self.poll_interval),
+            ("clean_interval", self.clean_interval),
+        ];
+        let intervals =
+            intervals.map(|(name, interval)| (name, u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)));
+        match numbers.into_iter().chain(intervals).find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(RelayError::Zero { name }),
+            None => Ok(()),
+        }
     }
 
-    /// Current status.
-    pub fn status(&self) -> RelayStatus {
-        RelayStatus::default()
+    fn machine(&self, slots: u16) -> RelayConfig {
+        let rows = |rows: u32| usize::try_from(rows).unwrap_or(usize::MAX);
+        RelayConfig {
+            slots,
+            batch_rows: rows(self.batch),
+            window_rows: rows(self.in_flight),
+            poll_ms: millis(self.poll_interval),
+            lease_ms: millis(self.lease),
+            clean_ms: self.keep_published.map(|_| millis(self.clean_interval)),
+            ..RelayConfig::default()
+        }
     }
+}
 
-    /// Metrics in Prometheus' text format: `milena_outbox_*`, and those of the producer under Kafka's names.
-    pub fn to_prometheus(&self) -> String {
-        String::new()
+/// Settings of the producer. Waiting for metadata and the delivery together take at most a third of the lease.
+fn producer_settings(given: ConfigMap, lease: Duration) -> Result<ConfigMap, RelayError> {
+    if let Some(key) = OURS.into_iter().find(|key| given.get(key).is_some()) {
+        return Err(RelayError::OurSetting { key });
     }
+    let delivery = lease / 3;
+    let block = delivery * 2 / 5;
+    let mut settings = ConfigMap::new();
+    // Events that are read together are batched anyway, and waiting delays the next event of the same aggregate.
+    settings.set("linger.ms", 0);
+    settings.merge(given);
+    settings.set("acks", "all").set("enable.idempotence", true);
+    settings.set("max.block.ms", block.as_millis());
+    settings.set("delivery.timeout.ms", (delivery - block).as_millis());
+    // Leaves room for linger.ms, which the sum of both must not exceed.
+    settings.set("request.timeout.ms", (delivery - block).as_millis() * 4 / 5);
+    Ok(settings)
+}
+
+/// Starts the listener, if commits can wake the relay.
+fn listen(database: &Database) -> Option<ListenerLink> {
+    let Database::Postgres(pool) = database else {
+        return None;
+    };
+    let (commands, receiver) = mpsc::unbounded_channel();
+    let (sender, events) = mpsc::unbounded_channel();
+    tokio::spawn(listener::run(pool.clone(), receiver, sender));
+    Some(ListenerLink { commands, events })
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

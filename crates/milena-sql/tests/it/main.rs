@@ -1,5 +1,12 @@
 //! Integration tests on real databases.
 
+mod checkpoints;
 mod databases;
 mod migrations;
+mod offsets;
+mod outbox;
+mod outbox_order;
+#[cfg(feature = "tokio-postgres")]
+mod outbox_tokio_postgres;
+mod relay;
 mod saga_store;

@@ -1,0 +1,1 @@
+//! A relay inside an application.
