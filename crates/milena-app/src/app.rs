@@ -34,6 +34,7 @@ use crate::{
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
+    view::View,
 };
 use check::check_replay;
 
@@ -461,13 +462,14 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
+        let view = View::new(&engines, backgrounds.shared(), self.requesters);
         let parts = RunningParts {
             engines,
             limits: self.limits,
             programs: self.programs,
-            requesters: self.requesters,
             backgrounds,
             setup,
+            view,
             endpoints,
         };
         Ok(Running::new(parts))

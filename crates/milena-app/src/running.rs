@@ -12,7 +12,6 @@ use crate::{
     error::AppError,
     metrics::HandlerCounts,
     outside::Programs,
-    request_reply::Requester,
     serve::{Endpoint, Paths},
     settings::Limits,
     status::Status,
@@ -37,9 +36,9 @@ pub(crate) struct RunningParts {
     pub(crate) engines: Vec<Started>,
     pub(crate) limits: Limits,
     pub(crate) programs: Programs,
-    pub(crate) requesters: Vec<Requester>,
     pub(crate) backgrounds: Backgrounds,
     pub(crate) setup: Arc<Setup>,
+    pub(crate) view: View,
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
@@ -49,12 +48,12 @@ impl Running {
             engines,
             limits,
             programs,
-            requesters,
             backgrounds,
             setup,
+            view,
             endpoints,
         } = parts;
-        let view = Arc::new(View::new(&engines, requesters, backgrounds.shared()));
+        let view = Arc::new(view);
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {
             let bound = (endpoint.paths, endpoint.address());

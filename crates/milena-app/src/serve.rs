@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_serves_its_paths_and_nothing_else() {
-        let status = |path: &str, paths| page(path, paths, &View::new(&[], vec![], vec![])).status;
+        let status = |path: &str, paths| page(path, paths, &View::new(&[], vec![])).status;
         for path in ["/metrics", "/healthz", "/readyz", "/status"] {
             assert_eq!(status(path, Paths::All), 200, "{path}");
         }

@@ -29,8 +29,8 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn new(
         started: &[Started],
-        requesters: Vec<Requester>,
         backgrounds: Vec<Arc<dyn RunningBackground>>,
+        requesters: Vec<Requester>,
     ) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
@@ -97,12 +97,12 @@ impl View {
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
         self.dead_letters().write(&mut text);
-        for background in &self.backgrounds {
-            text.push_str(&background.to_prometheus());
-        }
         let requesters = self.requesters.iter();
         let requesters = requesters.map(|one| (one.reply_partition().to_string(), one.counts()));
         request_reply::write_metrics(&mut text, &requesters.collect::<Vec<_>>());
+        for background in &self.backgrounds {
+            text.push_str(&background.to_prometheus());
+        }
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }

@@ -83,7 +83,8 @@ impl RelaySettings {
             "batch" => self.batch = Some(number()?),
             "in_flight" => self.in_flight = Some(number()?),
             _ => {
-                let near = nearest(key, KEYS.into_iter()).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                let near =
+                    nearest(key, KEYS.into_iter()).map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 bail!(
                     "{origin}: {key} is not a known key{near} Known keys: {}, and a table [kafka]",
                     KEYS.join(", ")
