@@ -18,7 +18,7 @@ use milena_client::{
 };
 
 use crate::{
-    background::{Background, BackgroundContext, Backgrounds},
+    background::{Background, BackgroundContext, BackgroundStop, BackgroundTask},
     clock::Clock,
     driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
@@ -86,9 +86,9 @@ pub struct App {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
     offset_store: Option<Arc<dyn OffsetStore>>,
-    backgrounds: Vec<Arc<dyn Background>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
+    pub(crate) background: Vec<Arc<dyn Background>>,
     /// Requesters whose counters are part of the metrics.
     pub(crate) requesters: Vec<Requester>,
     may_topics_be_missing: bool,
@@ -123,8 +123,8 @@ impl App {
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
             offset_store: None,
-            backgrounds: vec![],
             programs: Programs::default(),
+            background: vec![],
             requesters: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
@@ -416,19 +416,14 @@ impl App {
         self
     }
 
-    /// Adds a component that runs beside the handlers: it starts before the first poll and stops after the last handler.
-    pub fn background(mut self, component: impl Background) -> Self {
-        self.backgrounds.push(Arc::new(component));
-        self
-    }
-
-    fn background_context(&self) -> BackgroundContext {
+    pub(crate) fn background_context(&self, stop: BackgroundStop) -> BackgroundContext {
         BackgroundContext {
             group: self.settings.group.clone(),
             instance: self.settings.instance.clone(),
             clock: self.clock.clone(),
             common: self.settings.common.clone(),
             producer: self.settings.producer.clone(),
+            stop,
         }
     }
 
@@ -451,7 +446,7 @@ impl App {
         }
         let setup = self.set_up().await?;
         self.warn_of_returns();
-        let backgrounds = Backgrounds::start(&self.backgrounds, &self.background_context()).await?;
+        self.check_background().await?;
         let mut engines = vec![];
         let all = self.take_routes();
         let exchange = BreakerExchange::new(&all, &self.breakers).map(Arc::new);
@@ -462,12 +457,15 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        let view = View::new(&engines, backgrounds.shared(), self.requesters);
+        let tasks = self.background.iter().map(Arc::clone);
+        let background: Vec<_> = tasks.map(|task| BackgroundTask::spawn(task, &self)).collect();
+        let views = background.iter().map(|task| task.view.clone()).collect();
+        let view = View::new(&engines, views, self.requesters);
         let parts = RunningParts {
             engines,
+            background,
             limits: self.limits,
             programs: self.programs,
-            backgrounds,
             setup,
             view,
             endpoints,

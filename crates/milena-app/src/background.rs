@@ -1,29 +1,52 @@
-//! Components that run beside the handlers of an application, such as the relay of an outbox or the timers of sagas.
+//! Tasks that run beside the handlers of an application.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use milena_client::config::ConfigMap;
+use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
+    App,
     clock::Clock,
     error::{AppError, StartError},
     handler::BoxError,
+    status::BackgroundStatus,
 };
 
-/// Future of a [`Background`] component.
-pub type BackgroundFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// Future of [`Background::run`].
+pub type BackgroundFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
-/// A component that runs beside the handlers. [`App::background`](crate::App::background) adds it.
+/// A task that runs beside the handlers, such as the relay of an outbox: see [`App::background`].
 pub trait Background: Send + Sync + 'static {
-    /// Name in errors.
-    fn name(&self) -> String;
+    /// Name in logs, errors and the status.
+    fn name(&self) -> &str;
 
-    /// Starts the component, before the first record is polled. An error keeps the application from starting.
-    fn start(&self, context: BackgroundContext) -> BackgroundFuture<'_, Result<Arc<dyn RunningBackground>, BoxError>>;
+    /// Runs before the first record is polled. An error keeps the application from starting.
+    fn check(&self) -> BackgroundFuture {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Runs until [`BackgroundContext::stop`] is requested, then finishes its work in flight. An earlier end, or an error,
+    /// ends the application.
+    fn run(&self, context: BackgroundContext) -> BackgroundFuture;
+
+    /// Reason why the task makes no progress. The application is then not healthy.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
+    /// Appends metrics in Prometheus' text format.
+    fn write_metrics(&self, _text: &mut String) {}
 }
 
-/// The application around a component.
+/// The application around a background task.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct BackgroundContext {
     pub group: String,
     /// Name of this instance.
@@ -33,93 +56,164 @@ pub struct BackgroundContext {
     pub common: ConfigMap,
     /// Settings of producers, in addition.
     pub producer: ConfigMap,
+    pub stop: BackgroundStop,
 }
 
-/// A running component.
-pub trait RunningBackground: Send + Sync + 'static {
-    /// Returns when the component cannot continue; the application then ends.
-    fn ended(&self) -> BackgroundFuture<'_, ()> {
-        Box::pin(std::future::pending())
-    }
+/// The signal that a background task should end.
+#[derive(Debug, Clone)]
+pub struct BackgroundStop(watch::Receiver<bool>);
 
-    /// Stops gracefully, after the handlers have ended. Returns the reason why the component ended by itself, if it has.
-    fn stop(&self) -> BackgroundFuture<'_, Result<(), BoxError>>;
-
-    /// Ends at once, like a crash. It may follow a `stop`.
-    fn kill(&self);
-
-    /// Metrics in Prometheus' text format.
-    fn to_prometheus(&self) -> String {
-        String::new()
+impl BackgroundStop {
+    /// Returns when the task should end.
+    pub async fn requested(&mut self) {
+        // An error says that the application is gone.
+        let _ = self.0.wait_for(|is_requested| *is_requested).await;
     }
 }
 
-/// Running components of an application. Dropping them ends them at once.
-#[derive(Default)]
-pub(crate) struct Backgrounds {
-    running: Vec<(String, Arc<dyn RunningBackground>)>,
-}
+impl App {
+    /// Runs a task beside the handlers. It starts after the topics are checked. At shutdown it is stopped after the last
+    /// handler has returned, so that it sees what the handlers have done. If it ends by itself, the application ends.
+    pub fn background(mut self, task: impl Background) -> Self {
+        self.background.push(Arc::new(task));
+        self
+    }
 
-impl Backgrounds {
-    pub(crate) async fn start(
-        components: &[Arc<dyn Background>],
-        context: &BackgroundContext,
-    ) -> Result<Self, StartError> {
-        let mut all = Self::default();
-        for component in components {
-            let name = component.name();
-            match component.start(context.clone()).await {
-                Ok(running) => all.running.push((name, running)),
-                Err(error) => return Err(StartError::Background { name, error }),
-            }
+    pub(crate) async fn check_background(&self) -> Result<(), StartError> {
+        for task in &self.background {
+            let name = task.name().to_owned();
+            task.check()
+                .await
+                .map_err(|error| StartError::Background { name, error })?;
         }
-        Ok(all)
-    }
-
-    /// The components, for their metrics.
-    pub(crate) fn shared(&self) -> Vec<Arc<dyn RunningBackground>> {
-        self.running.iter().map(|(_, running)| Arc::clone(running)).collect()
-    }
-
-    /// Returns when a component cannot continue.
-    pub(crate) async fn ended(&self) {
-        let mut waiting: Vec<_> = self.running.iter().map(|(_, running)| running.ended()).collect();
-        std::future::poll_fn(|cx| {
-            let is_any = waiting.iter_mut().any(|ended| ended.as_mut().poll(cx).is_ready());
-            if is_any {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
-            }
-        })
-        .await;
-    }
-
-    /// Stops all components, and returns the first failure.
-    pub(crate) async fn stop(&self) -> Result<(), AppError> {
-        let mut result = Ok(());
-        for (name, running) in &self.running {
-            if let Err(error) = running.stop().await {
-                let failure = AppError::Background {
-                    name: name.clone(),
-                    reason: error.to_string(),
-                };
-                result = result.and(Err(failure));
-            }
-        }
-        result
+        Ok(())
     }
 }
 
-impl Drop for Backgrounds {
+/// A running background task.
+pub(crate) struct BackgroundTask {
+    pub(crate) view: BackgroundView,
+    stop: watch::Sender<bool>,
+    handle: JoinHandle<()>,
+}
+
+/// Read access to a background task.
+#[derive(Clone)]
+pub(crate) struct BackgroundView {
+    pub(crate) task: Arc<dyn Background>,
+    failure: Arc<Failure>,
+}
+
+impl BackgroundView {
+    pub(crate) fn failure(&self) -> Option<AppError> {
+        self.failure.error().clone()
+    }
+
+    pub(crate) fn status(&self) -> BackgroundStatus {
+        let failure = self.failure().map(|failure| failure.to_string());
+        BackgroundStatus {
+            name: self.task.name().to_owned(),
+            problem: failure.or_else(|| self.task.problem()),
+        }
+    }
+}
+
+struct Failure {
+    error: Mutex<Option<AppError>>,
+    ended: watch::Sender<bool>,
+}
+
+impl Failure {
+    fn error(&self) -> MutexGuard<'_, Option<AppError>> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes the end of a task that nobody has asked to end, also by a panic.
+struct EndGuard {
+    name: String,
+    stop: watch::Receiver<bool>,
+    failure: Arc<Failure>,
+    reason: Option<String>,
+}
+
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.running.iter().for_each(|(_, running)| running.kill());
+        if *self.stop.borrow() && !std::thread::panicking() && self.reason.is_none() {
+            return;
+        }
+        let reason = self.reason.take().unwrap_or_else(|| {
+            let how = if std::thread::panicking() {
+                "it panicked"
+            } else {
+                "it ended by itself"
+            };
+            how.to_owned()
+        });
+        let name = self.name.clone();
+        self.failure
+            .error()
+            .get_or_insert(AppError::Background { name, reason });
+        self.failure.ended.send_replace(true);
     }
 }
 
-impl fmt::Debug for Backgrounds {
+impl BackgroundTask {
+    pub(crate) fn spawn(task: Arc<dyn Background>, app: &App) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let failure = Arc::new(Failure {
+            error: Mutex::default(),
+            ended: watch::channel(false).0,
+        });
+        let mut guard = EndGuard {
+            name: task.name().to_owned(),
+            stop: stopped.clone(),
+            failure: Arc::clone(&failure),
+            reason: None,
+        };
+        let running = task.run(app.background_context(BackgroundStop(stopped)));
+        let handle = tokio::spawn(async move {
+            if let Err(error) = running.await {
+                guard.reason = Some(error.to_string());
+            }
+            drop(guard);
+        });
+        Self {
+            view: BackgroundView { task, failure },
+            stop,
+            handle,
+        }
+    }
+
+    /// Returns when the task has ended by itself.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.view.failure.ended.subscribe();
+        if ended.wait_for(|has_ended| *has_ended).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<AppError> {
+        self.view.failure()
+    }
+
+    /// Asks the task to end, and waits for it.
+    pub(crate) async fn stop(mut self) -> Option<AppError> {
+        self.stop.send_replace(true);
+        // A panic is noted by the guard.
+        let _ = (&mut self.handle).await;
+        self.failure()
+    }
+}
+
+impl Drop for BackgroundTask {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+impl fmt::Debug for BackgroundTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.running.iter().map(|(name, _)| name);
-        f.debug_list().entries(names).finish()
+        f.debug_tuple("BackgroundTask").field(&self.view.task.name()).finish()
     }
 }

@@ -179,10 +179,10 @@ pub enum AppError {
     Consumer(String),
     #[error("the transactional producer failed: {0}")]
     Transactions(String),
-    #[error("{name} ended: {reason}")]
-    Background { name: String, reason: String },
     #[error("shutdown did not finish within {limit_ms} ms; unfinished records are handled again at the next start")]
     ShutdownTimedOut { limit_ms: u64 },
+    #[error("the background task {name} failed: {reason}")]
+    Background { name: String, reason: String },
     #[error("a task of the runtime panicked, which is a bug in Milena; see the panic's own message")]
     Panicked,
 }

@@ -35,9 +35,9 @@ pub(super) struct Transaction {
     pub(super) writes: Vec<u64>,
     pub(super) rows: Vec<i64>,
     pub(super) is_slow: bool,
-    notifies: BTreeSet<usize>,
+    pub(super) notifies: BTreeSet<usize>,
     /// Slots whose relay was awake, and stays so.
-    shares: Vec<u16>,
+    pub(super) shares: Vec<u16>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,6 +84,13 @@ impl Database {
             slots: vec![Slot::default(); usize::from(plan.config.slots)],
             ..Self::default()
         }
+    }
+
+    /// Whether all transactions have ended.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.transactions
+            .iter()
+            .all(|open| open.writes.is_empty() && open.rows.is_empty())
     }
 
     pub(super) fn slot_of(&self, aggregate: u64) -> u16 {
@@ -201,7 +208,7 @@ impl Database {
         self.relays.insert(owner, expires_ms);
         self.relays.retain(|_, expires_ms| *expires_ms >= now_ms);
         let relays = u32::try_from(self.relays.len()).unwrap_or(u32::MAX);
-        let mut held = self.slots.iter().filter(|slot| slot.owner == Some(owner)).count();
+        let held = self.slots.iter().filter(|slot| slot.owner == Some(owner)).count();
         let mut claims = if call.may_claim {
             claim_max(plan.config.slots, relays, held)
         } else {
@@ -215,7 +222,6 @@ impl Database {
                 slot.expires_ms = expires_ms;
             } else if claims > 0 && (is_free || ignores_leases) {
                 claims -= 1;
-                held += 1;
                 *slot = Slot {
                     owner: Some(owner),
                     epoch: slot.epoch + 1,

@@ -18,6 +18,9 @@ use database::{Database, RowState, Transaction, topic_of};
 use plan::Plan;
 use relay::{Call, CallResult, Delivery, Process};
 
+/// Number of events after which the run is checked for its end.
+const SETTLED_EVERY: u64 = 200;
+
 /// A relay, and how often it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
@@ -115,6 +118,9 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
         {
             events += 1;
             simulation.happen(event);
+            if events % SETTLED_EVERY == 0 && simulation.is_settled() {
+                break;
+            }
         }
         simulation.check_settled();
     });
@@ -251,6 +257,17 @@ impl Simulation {
             Event::Send(owner, sequence, end_ms) if process.machine.is_some() => world.send(owner, sequence, end_ms),
             _ => {}
         }
+    }
+
+    /// Whether the faults are over and all is done.
+    fn is_settled(&self) -> bool {
+        let World { database, plan, .. } = &self.world;
+        let is_done = |row: &database::StoredRow| match row.state {
+            RowState::Open => false,
+            RowState::Committed => row.is_marked,
+            RowState::RolledBack => true,
+        };
+        self.world.now() > START_MS + plan.faults_end_ms && database.rows.values().all(is_done) && database.is_quiet()
     }
 
     /// With a healthy network and running relays, all that was committed is published and marked.

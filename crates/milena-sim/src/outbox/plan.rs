@@ -42,6 +42,7 @@ impl Plan {
             retry_ms_max: 2_000,
             clean_ms: None,
         };
+        let slowest_ms = if random.below(3) == 0 { 400 } else { 20 };
         let faults_end_ms = 10_000 + random.below(20_000) as i64;
         Self {
             relays: 1 + random.below(3) as usize,
@@ -49,13 +50,13 @@ impl Plan {
             transactions: 20 + random.below(100),
             open_ms: 1 + random.below(300),
             // Requests that are still on their way when a delivery ends must arrive within the lease.
-            latency_ms: 1 + random.below(if random.below(3) == 0 { 400 } else { 20 }),
+            latency_ms: 1 + random.below(slowest_ms),
             lost: if has_faults { random.below(100) } else { 0 },
             has_faults,
             has_refusals: random.below(3) == 0,
             has_wakeups: random.below(2) == 0,
             faults_end_ms,
-            end_ms: faults_end_ms + 6 * lease_ms + 30_000,
+            end_ms: faults_end_ms + 6 * lease_ms + 300_000,
             config,
             mutation,
         }

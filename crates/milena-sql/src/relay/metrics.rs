@@ -91,6 +91,10 @@ impl RelayView {
         self.shared().backlog = Some(backlog);
     }
 
+    pub(super) fn set_started(&self) {
+        *self.shared() = Shared::default();
+    }
+
     pub(super) fn set_ended(&self) {
         self.shared().has_ended = true;
     }

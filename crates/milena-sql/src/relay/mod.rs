@@ -20,6 +20,7 @@ mod table;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use milena_app::background::{Background, BackgroundContext, BackgroundFuture};
 use milena_client::{config::ConfigMap, producer::Producer};
 use milena_machines::outbox::RelayConfig;
 use tokio::sync::mpsc;
@@ -67,17 +68,19 @@ pub struct Relay {
     database: Database,
     producer: ConfigMap,
     settings: Settings,
+    /// Of the relay inside an application.
+    view: Arc<RelayView>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    pub(crate) name: String,
-    pub(crate) poll_interval: Duration,
-    pub(crate) batch: u32,
-    pub(crate) in_flight: u32,
-    pub(crate) lease: Duration,
-    pub(crate) keep_published: Option<Duration>,
-    pub(crate) clean_interval: Duration,
+struct Settings {
+    name: String,
+    poll_interval: Duration,
+    batch: u32,
+    in_flight: u32,
+    lease: Duration,
+    keep_published: Option<Duration>,
+    clean_interval: Duration,
 }
 
 impl Relay {
@@ -96,6 +99,7 @@ impl Relay {
                 keep_published: Some(Duration::from_secs(7 * 24 * 3600)),
                 clean_interval: Duration::from_secs(3600),
             },
+            view: Arc::default(),
         }
     }
 
@@ -147,16 +151,15 @@ impl Relay {
     /// Starts the relay in the background. Fails if a setting is wrong or the tables are missing; an unavailable
     /// database or broker later on is waited for.
     pub async fn start(self) -> Result<RunningRelay, RelayError> {
-        let (running, _) = self.prepare(Arc::default()).await?;
-        Ok(running)
+        self.start_with(Arc::default()).await
     }
 
-    /// Starts the relay with a given view. Returns also its producer, for metrics.
-    async fn prepare(self, view: Arc<RelayView>) -> Result<(RunningRelay, Producer), RelayError> {
+    async fn start_with(self, view: Arc<RelayView>) -> Result<RunningRelay, RelayError> {
         let Self {
             database,
             producer: settings,
             settings: ours,
+            ..
         } = self;
         ours.check()?;
         let config = producer_settings(settings, ours.lease)?;
@@ -170,6 +173,7 @@ impl Relay {
             dialect = %store.database.dialect(),
             "outbox relay started"
         );
+        view.set_started();
         let listener = listen(&store.database);
         let driver = Driver::new(DriverParts {
             config: ours.machine(store.slots),
@@ -180,8 +184,7 @@ impl Relay {
             keep_published: ours.keep_published,
             listener,
         });
-        let running = RunningRelay::spawn(driver, view, producer.clone(), ours.lease);
-        Ok((running, producer))
+        Ok(RunningRelay::spawn(driver, view, producer, ours.lease))
     }
 
     /// Runs until `stop` is ready, then finishes the events in flight and releases its leases.
@@ -192,6 +195,34 @@ impl Relay {
             () = running.ended() => {}
         }
         running.stop().await
+    }
+}
+
+/// A relay inside an application, for [`App::background`](milena_app::App::background). Its metrics are part of the
+/// application's, and a database or cluster that is away for 5 s makes the application unhealthy.
+impl Background for Relay {
+    fn name(&self) -> &str {
+        "outbox-relay"
+    }
+
+    fn run(&self, mut context: BackgroundContext) -> BackgroundFuture {
+        let (relay, view) = (self.clone(), Arc::clone(&self.view));
+        Box::pin(async move {
+            let running = relay.start_with(view).await?;
+            tokio::select! {
+                () = context.stop.requested() => {}
+                () = running.ended() => {}
+            }
+            Ok(running.stop().await?)
+        })
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.view.problem()
+    }
+
+    fn write_metrics(&self, text: &mut String) {
+        text.push_str(&self.view.to_prometheus());
     }
 }
 

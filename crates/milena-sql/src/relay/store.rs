@@ -276,8 +276,9 @@ impl Store {
     }
 }
 
-fn numbers(slots: &[u16]) -> Vec<i32> {
-    slots.iter().map(|slot| i32::from(*slot)).collect()
+/// Of the column's own type: PostgreSQL would not hash numbers of another one.
+fn numbers(slots: &[u16]) -> Vec<i16> {
+    slots.iter().filter_map(|slot| i16::try_from(*slot).ok()).collect()
 }
 
 fn json<T: serde::Serialize + ?Sized>(values: &T) -> String {

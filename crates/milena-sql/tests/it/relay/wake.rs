@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use milena_sql::{
-    Database,
+    Database, Transaction,
     outbox::{self, OutboxEvent},
 };
 use milena_test::TestBroker;
@@ -20,7 +20,17 @@ async fn sleeping_slots(pool: &PgPool) -> i64 {
     sqlx::query_scalar(locks).fetch_one(pool).await.unwrap()
 }
 
-/// Returns whether a notification is there; the marker of this connection comes after it.
+async fn has_found_relay_awake(transaction: &mut Transaction) -> bool {
+    let Transaction::Postgres(connection) = transaction else {
+        unreachable!()
+    };
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835101295
+        AND mode = 'ShareLock' AND pid = pg_backend_pid()";
+    let locks: i64 = sqlx::query_scalar(locks).fetch_one(&mut **connection).await.unwrap();
+    locks == 1
+}
+
+/// Number of notifications since the last call; the marker comes after them.
 async fn notifications(listener: &mut PgListener, pool: &PgPool) -> usize {
     sqlx::query("SELECT pg_notify('milena_outbox', 'marker')")
         .execute(pool)
@@ -51,22 +61,27 @@ async fn commits_wake_a_sleeping_relay_and_do_not_notify_one_that_is_awake() {
     assert_eq!(notifications(&mut listener, pool).await, 1);
     until_published(&database).await;
     until("the relay sleeps again", || async { sleeping_slots(pool).await == 256 }).await;
-    // An open transaction keeps the relay awake, so that nobody has to notify.
-    let mut open = database.begin().await.unwrap();
-    let event = OutboxEvent::new("order", "open", "Changed").payload("1");
-    outbox::write(open.connection(), &event).await.unwrap();
-    write(&database, "order", "a", "2").await;
-    until("the relay is awake", || async { sleeping_slots(pool).await == 0 }).await;
-    let mut awake = database.begin().await.unwrap();
-    let event = OutboxEvent::new("order", "awake", "Changed").payload("1");
-    outbox::write(awake.connection(), &event).await.unwrap();
+    // A transaction that finds the relay awake keeps it awake, so that nobody has to notify.
+    let mut number = 0;
+    let awake = loop {
+        number += 1;
+        write(&database, "order", &format!("wake-{number}"), "1").await;
+        let mut open = database.begin().await.unwrap();
+        let event = OutboxEvent::new("order", format!("open-{number}"), "Changed").payload("1");
+        outbox::write(open.connection(), &event).await.unwrap();
+        if has_found_relay_awake(&mut open).await {
+            break open;
+        }
+        open.commit().await.unwrap();
+    };
     notifications(&mut listener, pool).await;
     for number in 0..200 {
         write(&database, "order", &format!("busy-{number}"), "1").await;
     }
-    assert_eq!(notifications(&mut listener, pool).await, 0);
+    // The relay tries to sleep now and then, which a writer may take for sleep.
+    let notified = notifications(&mut listener, pool).await;
+    assert!(notified < 50, "{notified} of 200 transactions notified");
     awake.commit().await.unwrap();
-    open.commit().await.unwrap();
     until_published(&database).await;
     running.stop().await.unwrap();
 }
