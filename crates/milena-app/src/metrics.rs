@@ -35,6 +35,7 @@ pub(crate) struct HandlerMetrics {
     pub(crate) dead_retries: AtomicU64,
     pub(crate) dead_crashes: AtomicU64,
     pub(crate) dead_failed: AtomicU64,
+    pub(crate) fenced: AtomicU64,
     pub(crate) requests_expired: AtomicU64,
     pub(crate) replies: AtomicU64,
     pub(crate) replies_unaddressed: AtomicU64,
@@ -97,6 +98,7 @@ impl HandlerMetrics {
             dead_max_retries: read(&self.dead_retries),
             dead_crashes: read(&self.dead_crashes),
             dead_send_failed: read(&self.dead_failed),
+            fenced: read(&self.fenced),
             requests_expired: read(&self.requests_expired),
             replies: read(&self.replies),
             replies_unaddressed: read(&self.replies_unaddressed),
@@ -146,6 +148,8 @@ pub struct HandlerCounts {
     pub dead_crashes: u64,
     /// Failed writes of retry records and dead letters: `consumer.dlq.send_failed`.
     pub dead_send_failed: u64,
+    /// Partitions that a newer owner has claimed in the offset store while this process had them.
+    pub fenced: u64,
     /// Requests that expired: before the call, in which case they count in `skipped` too, or before the reply.
     pub requests_expired: u64,
     /// Replies that were acknowledged.
@@ -169,7 +173,7 @@ impl HandlerCounts {
 /// Name, help text and value of a counter.
 type Counter = (&'static str, &'static str, fn(&HandlerCounts) -> u64);
 
-const COUNTERS: [Counter; 23] = [
+const COUNTERS: [Counter; 24] = [
     ("consumer_success_total", "Records that are done.", |counts| {
         counts.success
     }),
@@ -220,6 +224,11 @@ const COUNTERS: [Counter; 23] = [
         "consumer_dlq_send_failed_total",
         "Failed writes of retry records and dead letters.",
         |counts| counts.dead_send_failed,
+    ),
+    (
+        "consumer_fenced_total",
+        "Partitions that a newer owner has claimed in the offset store.",
+        |counts| counts.fenced,
     ),
     (
         "events_validation_failed_total",

@@ -22,7 +22,7 @@ pub(crate) struct DatabaseArguments {
     /// may be a reference, such as 'postgres://app:${env:NAME}@db/shop'
     #[arg(short, long, value_name = "URL")]
     database: Option<String>,
-    /// Time limit for reaching the database, as in 500ms, 30s or 2m [default: 5s]
+    /// Time limit for reaching a server, as in 500ms, 30s or 2m [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = parse_time)]
     wait: Option<Duration>,
 }
@@ -40,7 +40,7 @@ impl DatabaseArguments {
     /// Connects, and creates a missing file of SQLite.
     pub(crate) async fn create(&self) -> Result<Database> {
         let url = self.url(None)?;
-        retry(self.wait, || Database::connect(url.expose())).await
+        retry(self.wait(), || Database::connect(url.expose())).await
     }
 
     /// Connects to a database that exists.
@@ -51,7 +51,7 @@ impl DatabaseArguments {
     /// Connects to the database of the arguments, of `configured` in a file, or of the environment.
     pub(crate) async fn connect_or(&self, configured: Option<&str>) -> Result<Database> {
         let url = self.url(configured)?;
-        retry(self.wait, || Database::connect_existing(url.expose())).await
+        retry(self.wait(), || Database::connect_existing(url.expose())).await
     }
 
     /// Kind of the database, if one is given.
@@ -64,6 +64,11 @@ impl DatabaseArguments {
             true => Dialect::Sqlite,
             false => Dialect::Postgres,
         }))
+    }
+
+    /// Time limit for reaching a server.
+    pub(crate) fn wait(&self) -> Duration {
+        self.wait.unwrap_or(WAIT)
     }
 
     fn url(&self, configured: Option<&str>) -> Result<Secret> {
@@ -88,10 +93,10 @@ fn variable() -> Option<String> {
 
 /// Connects, again and again within the time if the server does not accept connections.
 async fn retry<F: Future<Output = Result<Database, ConnectError>>>(
-    wait: Option<Duration>,
+    wait: Duration,
     connect: impl Fn() -> F,
 ) -> Result<Database> {
-    let deadline = Instant::now() + wait.unwrap_or(WAIT);
+    let deadline = Instant::now().checked_add(wait);
     let mut reported = String::new();
     loop {
         let error = match connect().await {
@@ -100,7 +105,8 @@ async fn retry<F: Future<Output = Result<Database, ConnectError>>>(
         };
         let is_down = matches!(&error, ConnectError::Connect { error, .. } if error.as_database_error()
             .map_or_else(|| matches!(error, milena_sql::sqlx::Error::Io(_)), is_starting));
-        if !is_down || Instant::now() + RETRY >= deadline {
+        let is_over = deadline.is_some_and(|deadline| Instant::now() + RETRY >= deadline);
+        if !is_down || is_over {
             return Err(error.into());
         }
         let text = error.to_string();

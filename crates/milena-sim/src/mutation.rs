@@ -73,6 +73,10 @@ pub enum Mutation {
     StartsUnawaited,
     /// The crash counters in a commit are never cleared.
     KeepStarts,
+    /// An offset in the database is stored before the transaction of its effect.
+    OffsetBeforeEffect,
+    /// Transactions and commits of a previous owner of a partition succeed.
+    ZombiesCommit,
     /// The end of a session is not checked before a request is served.
     ForgetSessionEnd,
     /// A session is renewed while responses of earlier requests are pending.
@@ -98,7 +102,7 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 48] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -134,6 +138,8 @@ impl Mutation {
         Self::ForgetHeld,
         Self::StartsUnawaited,
         Self::KeepStarts,
+        Self::OffsetBeforeEffect,
+        Self::ZombiesCommit,
         Self::ForgetSessionEnd,
         Self::RenewBeforeResponses,
         Self::ForgetPrincipal,
@@ -185,6 +191,8 @@ impl Mutation {
             Self::ForgetHeld => "forget-held",
             Self::StartsUnawaited => "starts-unawaited",
             Self::KeepStarts => "keep-starts",
+            Self::OffsetBeforeEffect => "offset-before-effect",
+            Self::ZombiesCommit => "zombies-commit",
             Self::ForgetSessionEnd => "forget-session-end",
             Self::RenewBeforeResponses => "renew-before-responses",
             Self::ForgetPrincipal => "forget-principal",

@@ -58,9 +58,8 @@ pub async fn without_outbox(
         if placed == crash_after {
             return Ok(());
         }
-        let record = ProducerRecord::new(TOPIC)
-            .key(order.to_string())
-            .value(order.to_string());
+        let number = order.to_string();
+        let record = ProducerRecord::new(TOPIC).key(&number).value(&number);
         producer.send(record).await?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -44,15 +44,18 @@ impl FencedPartition {
     }
 }
 
-impl State {
+impl Engine {
     /// Drops a partition whose epoch is not the highest in the store any more. Returns its source, which may claim it
     /// again; `None` if it is not owned with this epoch.
-    pub(super) fn fence(&mut self, now_ms: i64, now: Instant, fenced: &Fenced) -> Option<SourceId> {
-        let owned = self.owned.get(&fenced.partition)?;
+    fn fence(&self, state: &mut State, now_ms: i64, fenced: &Fenced) -> Option<SourceId> {
+        let owned = state.owned.get(&fenced.partition)?;
         if owned.owner.as_ref().is_none_or(|owner| owner.epoch != fenced.epoch) {
             return None;
         }
         let (id, source, begin) = (owned.id, owned.source, owned.begin);
+        if let Some(metrics) = self.metrics.get(usize::from(owned.topic.handler.0)) {
+            metrics.fenced.fetch_add(1, Ordering::Relaxed);
+        }
         tracing::warn!(
             event = "partition_fenced",
             partition = %fenced.partition,
@@ -60,22 +63,20 @@ impl State {
             "{} has a newer owner in the offset store; its records are left to that owner",
             fenced.partition
         );
-        self.owned.remove(&fenced.partition);
-        self.scheduler.handle_lost(now_ms, &[id]);
-        let tries = self.fenced.get(&fenced.partition).map_or(0, |earlier| earlier.tries);
+        state.owned.remove(&fenced.partition);
+        state.scheduler.handle_lost(now_ms, &[id]);
+        let tries = state.fenced.get(&fenced.partition).map_or(0, |earlier| earlier.tries);
         let mut entry = FencedPartition {
             source,
             begin,
             tries,
-            due: now,
+            due: self.clock.instant(),
         };
         entry.due += entry.backoff();
-        self.fenced.insert(fenced.partition.clone(), entry);
+        state.fenced.insert(fenced.partition.clone(), entry);
         Some(source)
     }
-}
 
-impl Engine {
     /// Takes the result of a call whose transaction was refused because its partition has a newer owner. Returns whether
     /// it was one.
     pub(super) fn take_fenced(&self, state: &mut State, now_ms: i64, record: RecordId, fault: &Fault) -> bool {
@@ -83,7 +84,7 @@ impl Engine {
             return false;
         };
         let own = state.scheduler.payload(record).map(|payload| payload.first());
-        if let Some(source) = state.fence(now_ms, self.clock.instant(), fenced) {
+        if let Some(source) = self.fence(state, now_ms, fenced) {
             self.wake_source(usize::from(source.0));
         }
         // A record of another partition in the same batch is handled again.
@@ -119,7 +120,6 @@ impl Engine {
         let result = result.inspect_err(
             |error| tracing::warn!(event = "offsets_not_stored", %error, "storing offsets failed, retrying: {error}"),
         );
-        let now = self.clock.instant();
         self.act(None, |state, now_ms| {
             let Ok(fenced) = result else {
                 return state.scheduler.handle_committed(now_ms, source, CommitResult::Failed);
@@ -130,7 +130,7 @@ impl Engine {
                     partition: stored.partition.clone(),
                     epoch: stored.epoch,
                 };
-                state.fence(now_ms, now, &fenced);
+                self.fence(state, now_ms, &fenced);
             }
             offsets.retain(|offset| !fenced.contains(&offset.partition));
             // Before the partitions are released, so that Kafka has the offsets when the next owner joins.

@@ -14,9 +14,7 @@ use milena_sql::{Database, relay::RunningRelay};
 
 use super::relay_settings::{Keep, RelaySettings, kafka_arguments};
 use crate::{
-    connection::{WAIT, default_bootstrap_servers},
-    database::DatabaseArguments,
-    first_contact::wait_for_broker,
+    connection::default_bootstrap_servers, database::DatabaseArguments, first_contact::wait_for_broker,
     signals::Signals,
 };
 
@@ -132,7 +130,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn start(arguments: &Arguments, settings: RelaySettings) -> Result<(RunningRelay, Database, Option<Endpoint>)> {
-    reach_broker(&settings.kafka).await?;
+    reach_broker(&settings.kafka, arguments.database.wait()).await?;
     let database = arguments.database.connect_or(settings.database.as_deref()).await?;
     let endpoint = match &settings.listen {
         Some(address) => {
@@ -171,10 +169,10 @@ async fn serve_until(running: RunningRelay, endpoint: Option<Endpoint>, mut sign
     }
 }
 
-async fn reach_broker(kafka: &ConfigMap) -> Result<()> {
+async fn reach_broker(kafka: &ConfigMap, wait: Duration) -> Result<()> {
     let servers = [("bootstrap.servers", kafka.get("bootstrap.servers").unwrap_or_default())];
     let config = ProducerConfig::resolve(&servers.into_iter().collect())?;
-    wait_for_broker(&config.bootstrap_servers, WAIT).await
+    wait_for_broker(&config.bootstrap_servers, wait).await
 }
 
 async fn serve(endpoint: Endpoint, running: Weak<RunningRelay>) {

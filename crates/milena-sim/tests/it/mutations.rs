@@ -292,3 +292,13 @@ fn relays_that_continue_behind_a_refused_event() {
 fn relays_that_send_after_a_pause() {
     finds(Mutation::SendAfterDeadline, Scenario::Outbox, 300, "without a lease");
 }
+
+#[test]
+fn offsets_that_are_stored_before_their_effects() {
+    finds(Mutation::OffsetBeforeEffect, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn previous_owners_whose_commits_succeed() {
+    finds(Mutation::ZombiesCommit, Scenario::App, 300, "goes back");
+}

@@ -205,6 +205,17 @@ impl Background for Relay {
         "outbox-relay"
     }
 
+    fn check(&self) -> BackgroundFuture {
+        let relay = self.clone();
+        Box::pin(async move {
+            relay.settings.check()?;
+            producer_settings(relay.producer, relay.settings.lease)?;
+            let opened = Store::open(relay.database, relay.settings.name, millis(relay.settings.lease)).await;
+            opened.map_err(RelayError::Tables)?;
+            Ok(())
+        })
+    }
+
     fn run(&self, mut context: BackgroundContext) -> BackgroundFuture {
         let (relay, view) = (self.clone(), Arc::clone(&self.view));
         Box::pin(async move {

@@ -4,6 +4,7 @@ mod checkpoints;
 mod databases;
 mod migrations;
 mod offsets;
+mod once;
 mod outbox;
 mod outbox_order;
 #[cfg(feature = "tokio-postgres")]

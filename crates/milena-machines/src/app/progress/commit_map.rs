@@ -80,7 +80,7 @@ impl CommitMetadata {
     ///
     /// Owners that began at the committed offset have got past it. Those that announced no reach are past their records
     /// then, as they are after a commit.
-    pub(crate) fn since(mut self, committed: i64, offset: i64) -> Self {
+    pub fn since(mut self, committed: i64, offset: i64) -> Self {
         if offset <= committed {
             return self;
         }

@@ -65,6 +65,7 @@ async fn a_zombie_commits_nothing_after_its_successor_has_begun() {
         rig.stored_is(0, 1).await;
         rig.broker.produce(TOPIC, 0, ["next"]);
         rig.effects_are(2).await;
+        until("the fencing of the zombie", || zombie.counts()[0].fenced == 1).await;
         assert_eq!(zombie.counts()[0].success, 0, "its transaction was refused");
         assert_eq!(zombie.counts()[0].failed, 0, "and that is no failure of the handler");
         deaf.iter().for_each(milena_test::Fault::remove);
@@ -87,6 +88,7 @@ async fn an_owner_that_a_late_claim_has_fenced_claims_again() {
         rig.broker.produce(TOPIC, 0, ["two", "three"]);
         rig.effects_are(3).await;
         assert_eq!(rig.values().await, ["one", "two", "three"]);
+        assert_eq!(running.counts()[0].fenced, 1);
         // Now the late one is fenced.
         let fenced = store.commit(GROUP, &[to_store(late[0].epoch, 0)]).await.unwrap();
         assert_eq!(fenced, [partition(0)]);

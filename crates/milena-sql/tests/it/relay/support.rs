@@ -65,14 +65,14 @@ pub(super) async fn records(broker: &TestBroker, topic: &str, partitions: i32) -
         .map(|partition| TopicPartition::new(topic, partition))
         .collect();
     consumer.assign(partitions.clone()).unwrap();
-    let ends = consumer.end_offsets(&partitions, LIMIT).await.unwrap();
+    let ends = consumer.end_offsets(&partitions).await.unwrap();
     let count: i64 = ends.values().sum();
     let mut seen = vec![];
     while seen.len() < usize::try_from(count).unwrap() {
         let polled = consumer.poll(LIMIT).await.unwrap();
         seen.extend(polled.iter().map(|record| {
             let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
-            let headers = record.headers().iter();
+            let headers = record.headers();
             Published {
                 key: text(record.key()),
                 value: text(record.value()),
