@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Log in to a secured broker, in the ways that a file lists.
     #[arg(long)]
     secured: bool,
-    /// HOST:PORT of the broker; with --secured: `talk FILE`, `refused FILE` or `stay FILE SECONDS`.
+    /// HOST:PORT of the broker, or URL of the database; with --secured: `talk FILE`, `refused FILE` or `stay FILE SECONDS`.
     #[arg(required = true)]
     args: Vec<String>,
 }
@@ -35,6 +35,8 @@ enum Client {
     Kafkajs,
     /// The client in Go, with --secured only; needs go.
     Franz,
+    /// Not a client: a Python program that writes orders on its input to the outbox of a database, with psycopg.
+    Psycopg,
 }
 
 /// Becomes the script, so that its exit code and its output are the caller's.
@@ -45,6 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (Client::Kafkajs, false) => kafkajs("judge.js")?,
         (Client::Kafkajs, true) => kafkajs("secured.js")?,
         (Client::Franz, true) => franz()?,
+        (Client::Psycopg, false) => psycopg()?,
+        (Client::Psycopg, true) => bail!("the program with psycopg does not talk to a broker"),
         (Client::Franz, false) => bail!("franz-go has no script for open brokers; use --secured"),
     };
     let error = command.args(&args.args).exec();
@@ -57,10 +61,21 @@ fn confluent(script: &str) -> Result<Command> {
     Ok(command)
 }
 
+fn psycopg() -> Result<Command> {
+    let mut command = python_with("psycopg", "psycopg.txt")?;
+    command.arg(root().join("crates/milena/examples/outbox_writer.py"));
+    Ok(command)
+}
+
 /// A Python that has confluent-kafka, and with it librdkafka.
 pub(crate) fn python_with_confluent() -> Result<Command> {
-    let requirements = root().join(SCRIPTS).join("requirements.txt");
-    let folder = cache::folder(&versioned("confluent", &requirements)?, |folder| {
+    python_with("confluent", "requirements.txt")
+}
+
+/// A Python with the packages of a file.
+fn python_with(name: &str, requirements: &str) -> Result<Command> {
+    let requirements = root().join(SCRIPTS).join(requirements);
+    let folder = cache::folder(&versioned(name, &requirements)?, |folder| {
         fetch(Command::new("python3").args(["-m", "venv"]).arg(folder), PYTHON_HINT)?;
         fetch(
             Command::new(python_of(folder))

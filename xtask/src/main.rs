@@ -27,6 +27,8 @@ enum Task {
     Kafka(kafka::Args),
     Map(map::Args),
     Measure(measure::Args),
+    /// Publish events of an outbox while writers, relays, the database and brokers are killed; `--help` lists the options
+    Outbox(pass_on::Args),
     /// Run the coordinators in a simulated, faulty network, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
     Tidy(tidy::Args),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Task::Kafka(args) => kafka::run(args),
         Task::Map(args) => map::run(root(), &args),
         Task::Measure(args) => measure::run(root(), &args),
+        Task::Outbox(args) => pass_on::outbox(&args),
         Task::Simulate(args) => pass_on::simulate(&args),
         Task::Tidy(args) => tidy::run(root(), &args),
         Task::Torture(args) => pass_on::torture(&args),

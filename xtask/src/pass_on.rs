@@ -20,9 +20,18 @@ pub(crate) fn simulate(args: &Args) -> Result<()> {
 
 /// Runs a test of `milena-cli`.
 pub(crate) fn torture(args: &Args) -> Result<()> {
+    test("torture", args, "the torture failed")
+}
+
+/// Runs a test of `milena-cli`.
+pub(crate) fn outbox(args: &Args) -> Result<()> {
+    test("outbox", args, "table and topic do not agree")
+}
+
+fn test(name: &str, args: &Args, failure: &'static str) -> Result<()> {
     let package = ["test", "--quiet", "--package", "milena-cli", "--features", "outside"];
-    let test = ["--test", "torture", "--"];
-    cargo(&[&package[..], &test].concat(), args, "the torture failed")
+    let test = ["--test", name, "--"];
+    cargo(&[&package[..], &test].concat(), args, failure)
 }
 
 /// Runs a test of `milena-cli`, optimized, and compares the throughput of the client that behaves.

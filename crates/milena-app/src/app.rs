@@ -1,6 +1,7 @@
 //! Declaration and start of an application.
 
 mod check;
+mod stored_offsets;
 
 use std::{
     collections::BTreeMap,
@@ -17,20 +18,25 @@ use milena_client::{
 };
 
 use crate::{
+    background::{Background, BackgroundContext, BackgroundStop, BackgroundTask},
     clock::Clock,
     driver::{self, BreakerExchange, EngineParts, Setup, start},
     error::{AppError, StartError},
     file::AppFile,
     handler::{BatchHandler, Done, Fault, Handler, States},
+    offset_store::OffsetStore,
     outside::Programs,
     policy::{Breaker, Policy, RetryOrdering, Watermarks, WhenStalled},
     replay::{Replay, ReplayReport, ReplayUnfinished},
+    request_reply::Requester,
     route::{AnyHandler, Delivery, Many, One, Route},
-    running::Running,
+    running::{Running, RunningParts},
     serve::{Endpoint, Paths},
     settings::{Limits, Settings},
     topics::{TopicName, TopicNameError},
+    view::View,
 };
+use check::check_replay;
 
 /// Reaction to records of topics that match a pattern and have no handler of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +85,12 @@ pub struct App {
     routes: Vec<Route>,
     pub(crate) breakers: BTreeMap<String, Breaker>,
     bulkheads: BTreeMap<String, u32>,
+    offset_store: Option<Arc<dyn OffsetStore>>,
     /// Handlers that are programs.
     pub(crate) programs: Programs,
+    pub(crate) background: Vec<Arc<dyn Background>>,
+    /// Requesters whose counters are part of the metrics.
+    pub(crate) requesters: Vec<Requester>,
     may_topics_be_missing: bool,
     /// Addresses of the HTTP endpoints, with the paths that they serve.
     endpoints: Vec<(String, Paths)>,
@@ -112,7 +122,10 @@ impl App {
             routes: vec![],
             breakers: BTreeMap::new(),
             bulkheads: BTreeMap::new(),
+            offset_store: None,
             programs: Programs::default(),
+            background: vec![],
+            requesters: vec![],
             may_topics_be_missing: false,
             endpoints: vec![],
             problems: vec![],
@@ -403,6 +416,17 @@ impl App {
         self
     }
 
+    pub(crate) fn background_context(&self, stop: BackgroundStop) -> BackgroundContext {
+        BackgroundContext {
+            group: self.settings.group.clone(),
+            instance: self.settings.instance.clone(),
+            clock: self.clock.clone(),
+            common: self.settings.common.clone(),
+            producer: self.settings.producer.clone(),
+            stop,
+        }
+    }
+
     /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -413,6 +437,7 @@ impl App {
     /// before the first poll.
     pub async fn start(mut self) -> Result<Running, StartError> {
         self.check()?;
+        self.check_store().await?;
         // Programs start first, so that a failing one is reported before partitions are assigned.
         self.programs.start().await?;
         let mut endpoints = vec![];
@@ -421,6 +446,7 @@ impl App {
         }
         let setup = self.set_up().await?;
         self.warn_of_returns();
+        self.check_background().await?;
         let mut engines = vec![];
         let all = self.take_routes();
         let exchange = BreakerExchange::new(&all, &self.breakers).map(Arc::new);
@@ -431,7 +457,20 @@ impl App {
             };
             engines.push(start(parts).await?);
         }
-        Ok(Running::new(engines, self.limits, self.programs, setup, endpoints))
+        let tasks = self.background.iter().map(Arc::clone);
+        let background: Vec<_> = tasks.map(|task| BackgroundTask::spawn(task, &self)).collect();
+        let views = background.iter().map(|task| task.view.clone()).collect();
+        let view = View::new(&engines, views, self.requesters);
+        let parts = RunningParts {
+            engines,
+            background,
+            limits: self.limits,
+            programs: self.programs,
+            setup,
+            view,
+            endpoints,
+        };
+        Ok(Running::new(parts))
     }
 
     /// Handles a range of the topics again, and returns at its end. The group's own offsets do not change. Failed
@@ -455,14 +494,7 @@ impl App {
         let setup = self.set_up().await?;
         let mut report = ReplayReport::default();
         for (delivery, routes) in self.take_routes() {
-            if delivery == Delivery::ExactlyOnce {
-                let topics = routes
-                    .iter()
-                    .map(|route| route.topics.text())
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                return Err(StartError::ReplayExactlyOnce { topics }.into());
-            }
+            check_replay(delivery, &routes)?;
             let topics = setup.matching(delivery).await?;
             let (started, ranges) = driver::replay(self.parts(delivery, routes, &setup), &topics, &replay).await?;
             let engine = Arc::clone(&started.engine);
@@ -528,6 +560,7 @@ impl App {
             routing: Arc::clone(setup.routing()),
             exchange: None,
             metadata_reserved: 0,
+            offset_store: self.store_of(delivery),
         }
     }
 

@@ -10,7 +10,11 @@ use milena_client::{
 };
 use milena_machines::app;
 
-use crate::{handler::MissingState, outside::OutsideError, topics::TopicNameError};
+use crate::{
+    handler::{ArgumentError, BoxError},
+    outside::OutsideError,
+    topics::TopicNameError,
+};
 
 /// Error at start. No record was read.
 ///
@@ -31,7 +35,7 @@ pub enum StartError {
     #[error("cannot serve metrics and health on {address}: {error}")]
     Serve { address: String, error: std::io::Error },
     #[error("{topics}: {source}")]
-    State { topics: String, source: MissingState },
+    State { topics: String, source: ArgumentError },
     #[error("{topics}: bulkhead {name:?} is not declared; add App::bulkhead({name:?}, …)")]
     NoBulkhead { topics: String, name: String },
     #[error("topic {topic} does not exist; create it, or start with App::wait_for_topics")]
@@ -70,12 +74,31 @@ pub enum StartError {
     ReplayCommit { group: String, error: CommitError },
     #[error("a replay cannot be exactly once, because it has no group membership; change the delivery of {topics}")]
     ReplayExactlyOnce { topics: String },
+    #[error(
+        "a replay of {topics} would skip its records as duplicates, because their offsets are stored with processed events; \
+         delete the processed events, or replay with another group"
+    )]
+    ReplayStoredOffsets { topics: String },
+    #[error("{topics}: offsets are to be stored with effects, but there is no store; add App::offset_store(…)")]
+    NoOffsetStore { topics: String },
+    #[error(
+        "{topics}: keep_key_order finds held keys by offsets that are committed to Kafka, so the offsets cannot be stored \
+         elsewhere; remove keep_key_order or change the delivery"
+    )]
+    HeldKeysWithStoredOffsets { topics: String },
+    #[error("the offset store cannot be used: {0}")]
+    OffsetStore(BoxError),
     #[error("initialising the transactional producer of this instance failed: {0}")]
     Transactions(TransactionCallError),
     #[error(transparent)]
     Handler(#[from] OutsideError),
     #[error(transparent)]
     Settings(SettingErrors),
+    #[error("cannot start {name}: {error}")]
+    Background {
+        name: String,
+        error: crate::handler::BoxError,
+    },
 }
 
 /// Invalid client settings.
@@ -158,6 +181,8 @@ pub enum AppError {
     Transactions(String),
     #[error("shutdown did not finish within {limit_ms} ms; unfinished records are handled again at the next start")]
     ShutdownTimedOut { limit_ms: u64 },
+    #[error("the background task {name} failed: {reason}")]
+    Background { name: String, reason: String },
     #[error("a task of the runtime panicked, which is a bug in Milena; see the panic's own message")]
     Panicked,
 }

@@ -11,6 +11,7 @@
 )]
 
 mod app;
+pub mod background;
 mod clock;
 mod dead_letters;
 mod driver;
@@ -20,11 +21,13 @@ pub mod file;
 pub mod handler;
 pub mod json;
 mod metrics;
+pub mod offset_store;
 pub mod outside;
 pub mod policy;
 mod pool;
 pub mod projection;
 pub mod replay;
+pub mod request_reply;
 mod route;
 mod routing;
 mod running;
@@ -48,7 +51,7 @@ pub use replay::{Replay, ReplayFrom, ReplayReport, ReplayTo, ReplayUnfinished, U
 pub use route::Delivery;
 pub use running::Running;
 pub use times::ConsumerTimes;
-pub use topics::TopicNameError;
+pub use topics::{TopicNameError, topics_of_handler};
 
 /// The names that most applications need, for `use milena_app::prelude::*`.
 pub mod prelude {
@@ -60,5 +63,6 @@ pub mod prelude {
         policy::{
             Breaker, DeadLetters, DlqLimit, Exhausted, Order, Policy, Rate, Retry, WhenFull, WhenOpen, WhenStalled,
         },
+        request_reply::{OutReply, Replies, Requester, RequesterConfig},
     };
 }

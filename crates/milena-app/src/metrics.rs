@@ -35,6 +35,12 @@ pub(crate) struct HandlerMetrics {
     pub(crate) dead_retries: AtomicU64,
     pub(crate) dead_crashes: AtomicU64,
     pub(crate) dead_failed: AtomicU64,
+    pub(crate) fenced: AtomicU64,
+    pub(crate) requests_expired: AtomicU64,
+    pub(crate) replies: AtomicU64,
+    pub(crate) replies_unaddressed: AtomicU64,
+    pub(crate) replies_refused: AtomicU64,
+    pub(crate) replies_undeliverable: AtomicU64,
 }
 
 impl HandlerMetrics {
@@ -92,6 +98,12 @@ impl HandlerMetrics {
             dead_max_retries: read(&self.dead_retries),
             dead_crashes: read(&self.dead_crashes),
             dead_send_failed: read(&self.dead_failed),
+            fenced: read(&self.fenced),
+            requests_expired: read(&self.requests_expired),
+            replies: read(&self.replies),
+            replies_unaddressed: read(&self.replies_unaddressed),
+            replies_refused: read(&self.replies_refused),
+            replies_undeliverable: read(&self.replies_undeliverable),
         }
     }
 }
@@ -136,6 +148,18 @@ pub struct HandlerCounts {
     pub dead_crashes: u64,
     /// Failed writes of retry records and dead letters: `consumer.dlq.send_failed`.
     pub dead_send_failed: u64,
+    /// Partitions that a newer owner has claimed in the offset store while this process had them.
+    pub fenced: u64,
+    /// Requests that expired: before the call, in which case they count in `skipped` too, or before the reply.
+    pub requests_expired: u64,
+    /// Replies that were acknowledged.
+    pub replies: u64,
+    /// Replies to records that ask for none.
+    pub replies_unaddressed: u64,
+    /// Replies that were not written because the request names a topic that is not allowed, or has invalid headers.
+    pub replies_refused: u64,
+    /// Replies that were not written because their topic or partition does not exist or cannot be written.
+    pub replies_undeliverable: u64,
 }
 
 impl HandlerCounts {
@@ -149,7 +173,7 @@ impl HandlerCounts {
 /// Name, help text and value of a counter.
 type Counter = (&'static str, &'static str, fn(&HandlerCounts) -> u64);
 
-const COUNTERS: [Counter; 18] = [
+const COUNTERS: [Counter; 24] = [
     ("consumer_success_total", "Records that are done.", |counts| {
         counts.success
     }),
@@ -202,6 +226,11 @@ const COUNTERS: [Counter; 18] = [
         |counts| counts.dead_send_failed,
     ),
     (
+        "consumer_fenced_total",
+        "Partitions that a newer owner has claimed in the offset store.",
+        |counts| counts.fenced,
+    ),
+    (
         "events_validation_failed_total",
         "Records that could not be decoded.",
         |counts| counts.undecoded,
@@ -224,6 +253,29 @@ const COUNTERS: [Counter; 18] = [
     ("events_processed_success_total", "Records that are done.", |counts| {
         counts.success
     }),
+    (
+        "milena_requests_expired_total",
+        "Requests whose requester had given up.",
+        |counts| counts.requests_expired,
+    ),
+    ("milena_replies_total", "Replies that were acknowledged.", |counts| {
+        counts.replies
+    }),
+    (
+        "milena_replies_unaddressed_total",
+        "Replies to records that ask for none.",
+        |counts| counts.replies_unaddressed,
+    ),
+    (
+        "milena_replies_refused_total",
+        "Replies whose topic is not allowed or whose request has invalid headers.",
+        |counts| counts.replies_refused,
+    ),
+    (
+        "milena_replies_undeliverable_total",
+        "Replies whose topic or partition does not exist or cannot be written.",
+        |counts| counts.replies_undeliverable,
+    ),
 ];
 
 /// Renders all metrics in Prometheus' text format.

@@ -249,6 +249,9 @@ where
                 .copied()
                 .unwrap_or(0);
             let snapshot = self.snapshots.load(partition).await?;
+            if let Some(snapshot) = &snapshot {
+                check_end(consumer, partition, snapshot.offset).await?;
+            }
             // Records between an old snapshot and the log start are lost, so the snapshot is useless.
             let usable = snapshot.filter(|snapshot| snapshot.offset >= first);
             let (state, next) = match usable {
@@ -285,6 +288,36 @@ where
         // Another instance may have stored a newer snapshot already.
         lock(&self.parts).retain(|partition, _| !partitions.contains(partition));
         Ok(())
+    }
+}
+
+/// A snapshot has records that the log does not have: the topic was deleted and created again, or truncated. Snapshots are
+/// never replaced by older ones, so the projection could not continue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the snapshot of {partition} is at offset {offset}, behind the end {end} of the log; if the topic was created again, \
+     delete the snapshot"
+)]
+pub struct SnapshotBehindEnd {
+    pub partition: TopicPartition,
+    pub offset: i64,
+    pub end: i64,
+}
+
+async fn check_end(
+    consumer: &mut RebalanceConsumer,
+    partition: &TopicPartition,
+    offset: i64,
+) -> Result<(), ListenerError> {
+    let ends = consumer.end_offsets([partition]).await?;
+    match ends.get(partition).copied() {
+        Some(end) if offset > end => Err(SnapshotBehindEnd {
+            partition: partition.clone(),
+            offset,
+            end,
+        }
+        .into()),
+        _ => Ok(()),
     }
 }
 

@@ -1,11 +1,20 @@
 //! Routes: a handler behind a pointer, with its topics and policy.
 
-use std::{marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use milena_machines::request_reply::{AnswerConfig, is_expired};
 
 use crate::{
     clock::Clock,
-    handler::{Available, BatchHandler, Handler, MissingState},
+    handler::{ArgumentError, Available, BatchHandler, Cx, Handler},
+    metrics::HandlerMetrics,
     policy::Policy,
+    request_reply,
     topics::TopicName,
     worker::{self, Worker},
 };
@@ -23,6 +32,10 @@ pub enum Delivery {
     AtLeastOnce,
     /// Writes the handler's output and the offset in one transaction. Other effects of the handler may happen twice.
     ExactlyOnce,
+    /// Stores the offset in the database of the handler's effects, and the effects with their processed-event row in
+    /// transactions that a newer owner of the partition shuts out. The effects in the database happen exactly once. See
+    /// [`offset_store`](crate::offset_store).
+    StoredOffsets,
 }
 
 /// Settings of a handler that its workers need.
@@ -32,13 +45,35 @@ pub(crate) struct CallLimits {
     pub(crate) handler: String,
     pub(crate) clock: Clock,
     pub(crate) timeout: Option<Duration>,
+    /// Set if expired requests are skipped.
+    pub(crate) expiry: Option<Expiry>,
+}
+
+/// Finds requests whose requesters have given up, and counts them.
+#[derive(Debug, Clone)]
+pub(crate) struct Expiry {
+    pub(crate) answer: AnswerConfig,
+    pub(crate) metrics: Arc<HandlerMetrics>,
+}
+
+impl Expiry {
+    pub(crate) fn is_expired(&self, cx: &Cx, clock: &Clock) -> bool {
+        let Some(deadline_ms) = request_reply::deadline_ms(cx.record.headers()) else {
+            return false;
+        };
+        let is_expired = is_expired(self.answer, Some(deadline_ms), clock.now_ms());
+        if is_expired {
+            self.metrics.requests_expired.fetch_add(1, Ordering::Relaxed);
+        }
+        is_expired
+    }
 }
 
 pub(crate) type WorkerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A handler of either kind. Only the worker is behind a pointer; calls within it are direct.
 pub(crate) trait AnyHandler: Send + Sync {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState>;
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError>;
 
     fn is_batch(&self) -> bool;
 
@@ -75,7 +110,7 @@ impl<H: BatchHandler<A>, A: 'static> Many<H, A> {
 }
 
 impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 
@@ -89,7 +124,7 @@ impl<H: Handler<A>, A: 'static> AnyHandler for One<H, A> {
 }
 
 impl<H: BatchHandler<A>, A: 'static> AnyHandler for Many<H, A> {
-    fn check(&self, available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(&self, available: &Available<'_>) -> Result<(), ArgumentError> {
         H::check(available)
     }
 

@@ -1,11 +1,12 @@
 //! A running application.
 
-use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use milena_client::consumer::TopicPartition;
 use tokio::task::JoinHandle;
 
 use crate::{
+    background::BackgroundTask,
     dead_letters,
     driver::{Setup, Started},
     error::AppError,
@@ -21,6 +22,7 @@ use crate::{
 /// A running application. Dropping it ends it at once, like [`kill`](Self::kill).
 pub struct Running {
     engines: Vec<Started>,
+    background: Vec<BackgroundTask>,
     limits: Limits,
     programs: Programs,
     view: Arc<View>,
@@ -29,15 +31,29 @@ pub struct Running {
     endpoints: Vec<(Paths, SocketAddr)>,
 }
 
+/// Parts of an application that have started.
+pub(crate) struct RunningParts {
+    pub(crate) engines: Vec<Started>,
+    pub(crate) background: Vec<BackgroundTask>,
+    pub(crate) limits: Limits,
+    pub(crate) programs: Programs,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) view: View,
+    pub(crate) endpoints: Vec<Endpoint>,
+}
+
 impl Running {
-    pub(crate) fn new(
-        engines: Vec<Started>,
-        limits: Limits,
-        programs: Programs,
-        setup: Arc<Setup>,
-        endpoints: Vec<Endpoint>,
-    ) -> Self {
-        let view = Arc::new(View::new(&engines));
+    pub(crate) fn new(parts: RunningParts) -> Self {
+        let RunningParts {
+            engines,
+            background,
+            limits,
+            programs,
+            setup,
+            view,
+            endpoints,
+        } = parts;
+        let view = Arc::new(view);
         let mut watchers = vec![tokio::spawn(dead_letters::watch(Arc::clone(&view), setup))];
         let endpoints = endpoints.into_iter().map(|endpoint| {
             let bound = (endpoint.paths, endpoint.address());
@@ -47,6 +63,7 @@ impl Running {
         let endpoints = endpoints.collect();
         Self {
             engines,
+            background,
             limits,
             programs,
             view,
@@ -76,11 +93,16 @@ impl Running {
 
     /// Returns when the application cannot continue. [`stop`](Self::stop) returns the reason.
     pub async fn ended(&self) {
-        let mut waiting: Vec<_> = self
+        type Ended<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+        let engines = self
             .engines
             .iter()
-            .map(|started| Box::pin(started.engine.ended()))
-            .collect();
+            .map(|started| -> Ended<'_> { Box::pin(started.engine.ended()) });
+        let background = self
+            .background
+            .iter()
+            .map(|task| -> Ended<'_> { Box::pin(task.ended()) });
+        let mut waiting: Vec<_> = engines.chain(background).collect();
         std::future::poll_fn(|cx| {
             let is_any = waiting.iter_mut().any(|ended| ended.as_mut().poll(cx).is_ready());
             if is_any {
@@ -92,12 +114,13 @@ impl Running {
         .await;
     }
 
-    /// Shuts down: stops polling, finishes the records in flight, publishes their output, commits, and leaves the
-    /// groups. The shutdown timeout bounds all of it.
+    /// Shuts down: stops polling, finishes the records in flight, publishes their output, commits, leaves the groups, and
+    /// stops the background tasks. The shutdown timeout bounds all of it.
     pub async fn stop(mut self) -> Result<(), AppError> {
         let failure = self.failure();
         self.programs.begin_stop();
         let engines = std::mem::take(&mut self.engines);
+        let background = std::mem::take(&mut self.background);
         let limit = self.limits.shutdown;
         let close_timeout = self.limits.close_timeout;
         let ending = async {
@@ -110,6 +133,11 @@ impl Running {
             for started in engines {
                 started.finish(close_timeout).await;
             }
+            let mut failed = None;
+            for task in background {
+                failed = failed.or(task.stop().await);
+            }
+            failed
         };
         let in_time = tokio::time::timeout(limit, ending).await;
         self.programs.stop().await;
@@ -120,7 +148,8 @@ impl Running {
         }
         match (failure, in_time) {
             (Some(failure), _) => Err(failure),
-            (None, Ok(())) => Ok(()),
+            (None, Ok(None)) => Ok(()),
+            (None, Ok(Some(failed))) => Err(failed),
             (None, Err(_)) => Err(AppError::ShutdownTimedOut {
                 limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
             }),
@@ -130,11 +159,13 @@ impl Running {
     /// Ends at once, like a crash: nothing is committed.
     pub fn kill(mut self) {
         self.engines.iter_mut().for_each(Started::kill);
+        self.background.clear();
     }
 
     /// Reason why the application cannot continue, if there is one.
     pub fn failure(&self) -> Option<AppError> {
-        self.engines.iter().find_map(|started| started.engine.failure())
+        let engine = self.engines.iter().find_map(|started| started.engine.failure());
+        engine.or_else(|| self.background.iter().find_map(BackgroundTask::failure))
     }
 
     /// Counters of each handler.

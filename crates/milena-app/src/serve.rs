@@ -72,6 +72,7 @@ fn health(status: &Status, is_well: fn(&Status) -> bool) -> Page {
     }
     let mut reasons: Vec<String> = status.failure.iter().cloned().collect();
     reasons.extend(status.stuck().map(ToString::to_string));
+    reasons.extend(status.background.iter().filter_map(|task| task.problem.clone()));
     if reasons.is_empty() {
         reasons.push("not a member of its group yet".to_owned());
     }
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_serves_its_paths_and_nothing_else() {
-        let status = |path: &str, paths| page(path, paths, &View::new(&[])).status;
+        let status = |path: &str, paths| page(path, paths, &View::new(&[], vec![], vec![])).status;
         for path in ["/metrics", "/healthz", "/readyz", "/status"] {
             assert_eq!(status(path, Paths::All), 200, "{path}");
         }

@@ -26,8 +26,18 @@ pub struct Status {
     pub has_joined: bool,
     pub partitions: Vec<PartitionStatus>,
     pub breakers: Vec<BreakerStatus>,
+    pub background: Vec<BackgroundStatus>,
     /// Reason why the application cannot continue, if there is one.
     pub failure: Option<String>,
+}
+
+/// Status of a [background task](crate::App::background).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackgroundStatus {
+    pub name: String,
+    /// Reason why the task makes no progress, if there is one.
+    pub problem: Option<String>,
 }
 
 /// Status of an assigned partition.
@@ -70,10 +80,12 @@ pub struct BreakerStatus {
 }
 
 impl Status {
-    /// Returns whether the application works: no failure, no stopped partition, and no write that is overdue by 5 s. An
+    /// Returns whether the application works: no failure, no stopped partition, no write that is overdue by 5 s, and no
+    /// background task with a problem. An
     /// open breaker or a slow handler does not count: a restart would not help.
     pub fn is_healthy(&self) -> bool {
-        self.failure.is_none() && self.stuck().next().is_none()
+        let is_well = |task: &BackgroundStatus| task.problem.is_none();
+        self.failure.is_none() && self.stuck().next().is_none() && self.background.iter().all(is_well)
     }
 
     /// Partitions that have stopped, or whose output cannot be written.
@@ -115,6 +127,12 @@ impl Status {
                 "opened": breaker.opened,
             })
         });
+        let background = self.background.iter().map(|task| {
+            serde_json::json!({
+                "name": task.name,
+                "problem": task.problem,
+            })
+        });
         serde_json::json!({
             "healthy": self.is_healthy(),
             "ready": self.is_ready(),
@@ -127,6 +145,7 @@ impl Status {
             "replay_if_crashed_now": self.replay_if_crashed_now,
             "partitions": partitions.collect::<Vec<_>>(),
             "breakers": breakers.collect::<Vec<_>>(),
+            "background": background.collect::<Vec<_>>(),
         })
     }
 

@@ -181,6 +181,19 @@ impl Pattern {
     }
 }
 
+/// Finds the topics of a handler among those of a cluster: those that it reads, and their retry, held-keys and dead
+/// letter topics. A dead letter topic with a name of its own is not among them.
+pub fn topics_of_handler<'a>(
+    handler: &str,
+    listed: impl Iterator<Item = &'a str>,
+) -> Result<Vec<&'a str>, TopicNameError> {
+    let name = TopicName::parse(handler)?;
+    let reads = |topic: &str| name.captures(topic).is_some();
+    Ok(listed
+        .filter(|topic| reads(topic) || origin_of(topic).is_some_and(reads))
+        .collect())
+}
+
 /// Returns the main topic of a retry, held-keys or dead letter topic; `None` for other topics.
 fn origin_of(topic: &str) -> Option<&str> {
     let (origin, last) = topic.rsplit_once('.')?;
@@ -209,6 +222,26 @@ pub(crate) fn dead_letter_topic(origin: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_handler_has_the_topics_that_it_reads_and_those_of_their_failures() {
+        let listed = [
+            "orders",
+            "orders.retry-1m",
+            "orders.dlq",
+            "orders.held",
+            "orders.eu",
+            "other",
+        ];
+        let of = |handler: &str| topics_of_handler(handler, listed.into_iter()).unwrap();
+        assert_eq!(of("orders"), ["orders", "orders.retry-1m", "orders.dlq", "orders.held"]);
+        assert_eq!(
+            of("^orders.*$"),
+            ["orders", "orders.retry-1m", "orders.dlq", "orders.held", "orders.eu"]
+        );
+        assert!(of("none").is_empty());
+        assert!(topics_of_handler("^(", listed.into_iter()).is_err());
+    }
 
     #[test]
     fn a_name_matches_itself_and_a_pattern_captures_its_braces() {

@@ -8,9 +8,11 @@ use std::{
 use milena_client::{metrics::Metrics, producer::Producer};
 
 use crate::{
+    background::BackgroundView,
     dead_letters::DeadLetterCounts,
     driver::{Engine, Started},
     metrics::{self, HandlerCounts},
+    request_reply::{self, Requester},
     status::Status,
     times::ConsumerTimes,
 };
@@ -19,15 +21,19 @@ use crate::{
 pub(crate) struct View {
     engines: Vec<Arc<Engine>>,
     producers: Vec<Producer>,
+    background: Vec<BackgroundView>,
     dead_letters: Mutex<DeadLetterCounts>,
+    requesters: Vec<Requester>,
 }
 
 impl View {
-    pub(crate) fn new(started: &[Started]) -> Self {
+    pub(crate) fn new(started: &[Started], background: Vec<BackgroundView>, requesters: Vec<Requester>) -> Self {
         Self {
             engines: started.iter().map(|started| Arc::clone(&started.engine)).collect(),
             producers: started.iter().map(|started| started.producer.clone()).collect(),
+            background,
             dead_letters: Mutex::default(),
+            requesters,
         }
     }
 
@@ -55,6 +61,9 @@ impl View {
                 publishing.for_each(|partition| partition.publish_problem.clone_from(&problem));
             }
         }
+        status.background = self.background.iter().map(BackgroundView::status).collect();
+        let failure = self.background.iter().find_map(BackgroundView::failure);
+        status.failure = status.failure.or_else(|| failure.map(|failure| failure.to_string()));
         // Engines may share breakers; each is listed once.
         let mut names = BTreeSet::new();
         status.breakers.retain(|breaker| names.insert(breaker.name.clone()));
@@ -87,6 +96,12 @@ impl View {
     pub(crate) fn to_prometheus(&self) -> String {
         let mut text = metrics::to_prometheus(&self.counts(), &self.times(), &self.status());
         self.dead_letters().write(&mut text);
+        self.background
+            .iter()
+            .for_each(|view| view.task.write_metrics(&mut text));
+        let requesters = self.requesters.iter();
+        let requesters = requesters.map(|one| (one.reply_partition().to_string(), one.counts()));
+        request_reply::write_metrics(&mut text, &requesters.collect::<Vec<_>>());
         text.push_str(&self.client_metrics().to_prometheus());
         text
     }

@@ -11,7 +11,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Poll,
     time::{Duration, Instant},
@@ -26,6 +26,7 @@ use crate::{
     clock::{Clock, nanos},
     handler::{BatchHandler, Cx, Done, Fault, Handler, OutRecord, Outcomes, Panicked, Scope, TimedOut, call_span},
     pool::{FirstPoll, Pool},
+    request_reply::OutReply,
     route::CallLimits,
     times::ReadMark,
 };
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     pub(crate) scope: Scope,
     pub(crate) records: RecordRun,
     pub(crate) attempt: u32,
+    /// All records below are done; see [`Cx::offset_to_store`].
+    pub(crate) is_lowest: bool,
 }
 
 impl Job {
@@ -48,6 +51,7 @@ impl Job {
             scope: self.scope,
             record: self.records.into_first(),
             attempt: self.attempt,
+            is_lowest: self.is_lowest,
             mark: None,
         }
     }
@@ -57,6 +61,7 @@ impl Job {
             scope: Arc::clone(&self.scope),
             record: record.to_owned(),
             attempt: self.attempt,
+            is_lowest: self.is_lowest,
             mark: None,
         })
     }
@@ -119,16 +124,41 @@ pub(crate) enum HandlerOutcome {
     Duplicate,
     RetryAfter(Duration),
     Emit(Arc<Emission>),
+    /// Where the reply goes is known from the record.
+    Reply(Arc<OutReply>),
 }
 
 /// Output of a handler, written before its records are done.
 #[derive(Debug)]
 pub(crate) struct Emission {
     pub(crate) records: Vec<OutRecord>,
+    /// The reply to the record, written after the others.
+    pub(crate) reply: Option<AddressedReply>,
     /// Several records wait for this output, so it belongs to no single trace.
     pub(crate) is_shared: bool,
     /// Set when every record of the output is acknowledged.
     pub(crate) written: OnceCell<()>,
+}
+
+/// A reply and its bound.
+#[derive(Debug)]
+pub(crate) struct AddressedReply {
+    pub(crate) record: OutRecord,
+    /// Time at which the write is given up.
+    pub(crate) give_up_ms: i64,
+    /// Set when the reply is not written after all, for the counters.
+    pub(crate) is_dropped: AtomicBool,
+}
+
+impl Emission {
+    fn new(records: Vec<OutRecord>, is_shared: bool) -> Self {
+        Self {
+            records,
+            reply: None,
+            is_shared,
+            written: OnceCell::new(),
+        }
+    }
 }
 
 impl From<Done> for HandlerOutcome {
@@ -142,11 +172,8 @@ impl From<Done> for HandlerOutcome {
             }
             Done::Duplicate => Self::Duplicate,
             Done::RetryAfter(time) => Self::RetryAfter(time),
-            Done::Emit(records) => Self::Emit(Arc::new(Emission {
-                records,
-                is_shared: false,
-                written: OnceCell::new(),
-            })),
+            Done::Emit(records) => Self::Emit(Arc::new(Emission::new(records, false))),
+            Done::Reply(reply) => Self::Reply(Arc::from(reply)),
         }
     }
 }
@@ -188,6 +215,7 @@ pub(crate) async fn run_each<H: Handler<A>, A>(handler: Arc<H>, mut worker: Work
             attempt(handler.call(cx).instrument(span), &limits)
         },
         clock,
+        expiry: limits.expiry.as_ref(),
         mark: Arc::new(ReadMark::new(clock)),
         report: &*report,
         load: &load,
@@ -394,6 +422,13 @@ pub(crate) async fn run_batches<H: BatchHandler<A>, A>(handler: Arc<H>, mut work
     }
 }
 
+/// A batch handler returned one reply for several requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the handler returned one reply for {records} records; return a Vec with one outcome per record")]
+struct OneReplyForAll {
+    records: u64,
+}
+
 /// Splits the outcome of a batch into one result per job, or per record where outcomes within a job differ.
 fn split_outcomes(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished: &mut Vec<CallResult>) {
     let count = u64::try_from(owner.records()).unwrap_or(u64::MAX).max(1);
@@ -415,12 +450,9 @@ fn split_outcomes(owner: BatchOwner, clock: &Clock, outcomes: Outcomes, finished
     };
     let same = match outcomes {
         Outcomes::All(Done::Emit(records)) if count > 1 && !records.is_empty() => {
-            Ok(HandlerOutcome::Emit(Arc::new(Emission {
-                records,
-                is_shared: true,
-                written: OnceCell::new(),
-            })))
+            Ok(HandlerOutcome::Emit(Arc::new(Emission::new(records, true))))
         }
+        Outcomes::All(Done::Reply(_)) if count > 1 => Err(Arc::new(Fault::fatal(OneReplyForAll { records: count }))),
         Outcomes::All(done) => Ok(HandlerOutcome::from(done)),
         Outcomes::Failed(fault) => Err(fault),
         Outcomes::Each(outcomes) => {
@@ -484,15 +516,19 @@ mod tests {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
+            clock: Clock::real(),
             states: States::default(),
             captures: vec![],
             header_trust: crate::failure::HeaderTrust::None,
+            owner: None,
         }));
         let job = |index| Job {
             record: RecordId::new(index, 0),
             scope: scope.clone(),
             records: run.clone(),
             attempt: 1,
+            is_lowest: false,
         };
         (0..count).map(job).collect()
     }
@@ -520,6 +556,7 @@ mod tests {
             handler: "orders".to_owned(),
             clock: Clock::real(),
             timeout: Some(Duration::from_secs(5)),
+            expiry: None,
         }
     }
 

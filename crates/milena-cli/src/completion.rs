@@ -3,7 +3,6 @@
 use std::io::stdout;
 
 use anyhow::Result;
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 pub(crate) const HELP: &str = "\
@@ -20,6 +19,6 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut script = vec![];
-    clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "milena", &mut script);
+    clap_complete::generate(arguments.shell, &mut crate::full_command_line(), "milena", &mut script);
     Ok(std::io::Write::write_all(&mut stdout().lock(), &script)?)
 }

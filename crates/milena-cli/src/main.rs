@@ -10,12 +10,14 @@ mod completion;
 mod config;
 mod connection;
 mod consume;
+mod database;
 mod doctor;
 mod first_contact;
 mod group;
 mod log;
 mod log_levels;
 mod man;
+mod outbox;
 mod output;
 mod perf;
 mod produce;
@@ -24,6 +26,7 @@ mod quota;
 mod run;
 mod secret;
 mod signals;
+mod sql;
 mod time;
 mod topic;
 mod txn;
@@ -33,7 +36,7 @@ mod user;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use log_levels::LogControl;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -43,6 +46,7 @@ const TEMPLATE: &str = "\
 {usage-heading} {usage}
 
 {subcommands}
+More: protocol (APIs and error codes), completion (of shells), man (pages)
 Options: -v and -q set the log level, --log-format json, -h help, -V version";
 
 #[derive(Parser)]
@@ -101,6 +105,12 @@ enum Command {
     /// List and alter quotas of users, client ids and addresses
     #[command(subcommand, alias = "quotas")]
     Quota(quota::Command),
+    /// Publish the events of a database, show and clean its outbox
+    #[command(subcommand)]
+    Outbox(outbox::Command),
+    /// Create and show the tables of Milena in a database
+    #[command(subcommand)]
+    Sql(sql::Command),
     /// Write certificates for development, and print their settings
     #[command(after_help = cert::HELP)]
     Cert(cert::Arguments),
@@ -111,13 +121,13 @@ enum Command {
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
     /// Show APIs, error codes and batches of a segment file
-    #[command(subcommand)]
+    #[command(subcommand, hide = true)]
     Protocol(protocol::Command),
     /// Print a shell completion script
-    #[command(after_help = completion::HELP)]
+    #[command(after_help = completion::HELP, hide = true)]
     Completion(completion::Arguments),
     /// Write manual pages
-    #[command(after_help = man::HELP)]
+    #[command(after_help = man::HELP, hide = true)]
     Man(man::Arguments),
 }
 
@@ -126,6 +136,7 @@ impl Command {
     fn level(&self) -> LevelFilter {
         match self {
             Self::Up(_) | Self::Broker(_) | Self::Run(_) => LevelFilter::INFO,
+            Self::Outbox(command) if command.is_server() => LevelFilter::INFO,
             _ => LevelFilter::WARN,
         }
     }
@@ -145,6 +156,8 @@ impl Command {
             Self::Acl(command) => acl::run(command),
             Self::User(command) => user::run(command),
             Self::Quota(command) => quota::run(command),
+            Self::Outbox(command) => outbox::run(command),
+            Self::Sql(command) => sql::run(command),
             Self::Cert(arguments) => cert::run(arguments),
             Self::Perf(command) => perf::run(command),
             Self::Doctor(arguments) => doctor::run(arguments),
@@ -153,6 +166,11 @@ impl Command {
             Self::Man(arguments) => man::run(arguments),
         }
     }
+}
+
+/// The command line with the commands that the help mentions only in its last lines.
+fn full_command_line() -> clap::Command {
+    Arguments::command().mut_subcommands(|command| command.hide(false))
 }
 
 fn main() -> ExitCode {
@@ -191,8 +209,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

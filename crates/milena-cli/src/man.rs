@@ -3,7 +3,6 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::CommandFactory as _;
 
 use crate::log;
 
@@ -21,7 +20,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let dir = &arguments.dir;
     fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    let command = crate::Arguments::command().disable_help_subcommand(true);
+    let command = crate::full_command_line().disable_help_subcommand(true);
     clap_mangen::generate_to(command, dir).with_context(|| format!("cannot write to {}", dir.display()))?;
     log::notice(format_args!("manual pages written to {}", dir.display()));
     Ok(())

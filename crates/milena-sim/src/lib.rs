@@ -22,6 +22,7 @@ mod journal;
 mod logins;
 mod mutation;
 mod network;
+mod outbox;
 mod queue;
 mod scenario;
 mod simulation;
@@ -51,6 +52,7 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
     match scenario {
         Scenario::App => return app::run(seed, mutation, with_history),
         Scenario::Logins => return logins::run(seed, mutation, with_history),
+        Scenario::Outbox => return outbox::run(seed, mutation, with_history),
         _ => {}
     }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);

@@ -73,6 +73,10 @@ pub enum Mutation {
     StartsUnawaited,
     /// The crash counters in a commit are never cleared.
     KeepStarts,
+    /// An offset in the database is stored before the transaction of its effect.
+    OffsetBeforeEffect,
+    /// Transactions and commits of a previous owner of a partition succeed.
+    ZombiesCommit,
     /// The end of a session is not checked before a request is served.
     ForgetSessionEnd,
     /// A session is renewed while responses of earlier requests are pending.
@@ -83,10 +87,22 @@ pub enum Mutation {
     ServeBeforeLogin,
     /// A client goes on sending requests while it renews its session.
     SendDuringRenewal,
+    /// A relay reads rows above the highest that it has read, and not by their state.
+    ReadByWatermark,
+    /// A relay reads rows in the order of their creation times.
+    ReadByCreation,
+    /// Leases of a relay that lives are given to another.
+    IgnoreLeases,
+    /// A relay marks events when they are sent, not when they are acknowledged.
+    MarkBeforeAck,
+    /// A relay continues an aggregate behind a refused event.
+    IgnoreRefusals,
+    /// A relay that was paused sends events whose delivery should have ended.
+    SendAfterDeadline,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 48] = [
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -122,11 +138,19 @@ impl Mutation {
         Self::ForgetHeld,
         Self::StartsUnawaited,
         Self::KeepStarts,
+        Self::OffsetBeforeEffect,
+        Self::ZombiesCommit,
         Self::ForgetSessionEnd,
         Self::RenewBeforeResponses,
         Self::ForgetPrincipal,
         Self::ServeBeforeLogin,
         Self::SendDuringRenewal,
+        Self::ReadByWatermark,
+        Self::ReadByCreation,
+        Self::IgnoreLeases,
+        Self::MarkBeforeAck,
+        Self::IgnoreRefusals,
+        Self::SendAfterDeadline,
     ];
 
     /// The name on the command line.
@@ -167,11 +191,19 @@ impl Mutation {
             Self::ForgetHeld => "forget-held",
             Self::StartsUnawaited => "starts-unawaited",
             Self::KeepStarts => "keep-starts",
+            Self::OffsetBeforeEffect => "offset-before-effect",
+            Self::ZombiesCommit => "zombies-commit",
             Self::ForgetSessionEnd => "forget-session-end",
             Self::RenewBeforeResponses => "renew-before-responses",
             Self::ForgetPrincipal => "forget-principal",
             Self::ServeBeforeLogin => "serve-before-login",
             Self::SendDuringRenewal => "send-during-renewal",
+            Self::ReadByWatermark => "read-by-watermark",
+            Self::ReadByCreation => "read-by-creation",
+            Self::IgnoreLeases => "ignore-leases",
+            Self::MarkBeforeAck => "mark-before-ack",
+            Self::IgnoreRefusals => "ignore-refusals",
+            Self::SendAfterDeadline => "send-after-deadline",
         }
     }
 

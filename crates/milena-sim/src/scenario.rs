@@ -34,10 +34,12 @@ pub enum Scenario {
     App,
     /// Clients that log in and renew their sessions.
     Logins,
+    /// Relays of an outbox table.
+    Outbox,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
@@ -45,6 +47,7 @@ impl Scenario {
         Self::Producers,
         Self::App,
         Self::Logins,
+        Self::Outbox,
     ];
 
     /// The name on the command line.
@@ -57,6 +60,7 @@ impl Scenario {
             Self::Producers => "producers",
             Self::App => "app",
             Self::Logins => "logins",
+            Self::Outbox => "outbox",
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use sqlx::{
-    PgPool, SqlitePool,
+    ConnectOptions as _, Connection as _, PgPool, SqlitePool,
     postgres::{PgConnectOptions, PgPoolOptions},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -56,20 +56,34 @@ impl Database {
     /// Connects to `postgres://…`, `postgresql://…` or `sqlite://…`. A missing SQLite file is created; its journal is a
     /// write-ahead log, so that readers do not wait for writers.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::open(url, true).await
+    }
+
+    /// As [`Database::connect`], but a missing SQLite file is an error.
+    pub async fn connect_existing(url: &str) -> Result<Self, ConnectError> {
+        Self::open(url, false).await
+    }
+
+    async fn open(url: &str, create_if_missing: bool) -> Result<Self, ConnectError> {
         match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
             "postgres" | "postgresql" => {
                 let options = PgConnectOptions::from_str(url).map_err(ConnectError::Url)?;
                 let server = format!("PostgreSQL at {}:{}", options.get_host(), options.get_port());
+                let failed = |error| ConnectError::Connect { server, error };
+                // A pool would try for 30 s and then report the time, not the reason.
+                match options.connect().await {
+                    Ok(connection) => drop(connection.close().await),
+                    Err(error) => return Err(failed(error)),
+                }
                 let pool = PgPoolOptions::new()
                     .max_connections(MAX_CONNECTIONS)
                     .connect_with(options);
-                let pool = pool.await.map_err(|error| ConnectError::Connect { server, error })?;
-                Ok(Self::Postgres(pool))
+                Ok(Self::Postgres(pool.await.map_err(failed)?))
             }
             "sqlite" => {
                 let options = SqliteConnectOptions::from_str(url)
                     .map_err(ConnectError::Url)?
-                    .create_if_missing(true)
+                    .create_if_missing(create_if_missing)
                     .journal_mode(SqliteJournalMode::Wal)
                     .synchronous(SqliteSynchronous::Full)
                     .busy_timeout(BUSY_TIMEOUT);

@@ -10,11 +10,18 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+mod checkpoints;
 mod connection;
 mod database;
 mod migrations;
+pub mod offsets;
+pub mod once;
+pub mod outbox;
+pub mod relay;
+pub mod saga;
 
+pub use checkpoints::{DamagedSnapshot, SqlSnapshots};
 pub use connection::{Connection, Transaction};
 pub use database::{ConnectError, Database, Dialect};
-pub use migrations::{MIGRATIONS, MigrateError, Migration};
+pub use migrations::{MIGRATIONS, MigrateError, Migration, MigrationStatus, script};
 pub use sqlx;

@@ -34,7 +34,7 @@ kill $! 2>/dev/null
 /// process of the test.
 ///
 /// It needs the server's programs (`apt install postgresql`) in `PATH` or in `/usr/lib/postgresql`. Its files are not
-/// synced to the disk: they survive [`PostgresServer::kill`], not a power cut.
+/// synced to the disk by default: they survive [`PostgresServer::kill`], not a power cut.
 #[derive(Debug)]
 pub struct PostgresServer {
     directory: TempDir,
@@ -43,11 +43,21 @@ pub struct PostgresServer {
     /// A shell that ends the server when its input ends.
     child: Option<Child>,
     databases: AtomicU32,
+    is_synced: bool,
 }
 
 impl PostgresServer {
     /// Creates and starts a server. Panics with the reason if that fails, as tests do.
     pub fn start() -> Self {
+        Self::start_with(false)
+    }
+
+    /// As [`start`](Self::start), with files that are synced to the disk, for measurements.
+    pub fn start_synced() -> Self {
+        Self::start_with(true)
+    }
+
+    fn start_with(is_synced: bool) -> Self {
         let directory = tempfile::Builder::new().prefix("milena-postgres-").tempdir();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("its address").port();
@@ -58,6 +68,7 @@ impl PostgresServer {
             port,
             child: None,
             databases: AtomicU32::new(0),
+            is_synced,
         };
         if is_root() {
             let owner = Command::new("chown").arg(USER).arg(server.directory.path()).output();
@@ -146,7 +157,10 @@ impl PostgresServer {
         let mut command = self.command("sh");
         command.args(["-c", SCRIPT]);
         command.arg(self.programs.join("postgres")).arg("-D").arg(self.data());
-        command.args(["-p", &self.port.to_string(), "-k", "", "-F"]);
+        command.args(["-p", &self.port.to_string(), "-k", ""]);
+        if !self.is_synced {
+            command.arg("-F");
+        }
         command.args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"]);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn()
     }

@@ -79,6 +79,7 @@
 //!   partitioners.
 //! - [`Admin`]: topics, groups, configurations, transactions and more.
 //! - [`config`]: all settings. [`metrics`]: all metrics, under Kafka's names.
+//! - `sql`, with the feature of that name: outbox, idempotent handlers, offsets and sagas in PostgreSQL and SQLite.
 //!
 //! Every kind of call has its own error type, such as [`PollError`] and [`CommitError`]. The variants name the cause and the
 //! remedy.
@@ -102,8 +103,15 @@ pub use milena_client::{
     reachability,
 };
 
+#[cfg(feature = "sql")]
+#[doc(inline)]
+pub use milena_sql as sql;
+
 /// The names that most programs need, for `use milena::prelude::*`.
 pub mod prelude {
+    #[cfg(feature = "sql")]
+    #[doc(no_inline)]
+    pub use crate::sql::{Database, outbox::OutboxEvent};
     #[doc(no_inline)]
     pub use crate::{
         AutoOffsetReset, CloseOptions, CommitError, Consumer, ConsumerConfig, ConsumerRecord, ConsumerRecords,

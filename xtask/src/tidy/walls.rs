@@ -272,6 +272,7 @@ const CRATES: &[CrateRules] = &[
             "milena-app",
             "milena-broker",
             "milena-client",
+            "milena-http",
             "milena-security",
             "milena-sql",
             "milena-wire",

@@ -9,7 +9,7 @@ use crate::{
     driver::{Declared, check_policies},
     error::{SettingErrors, StartError},
     handler::Available,
-    route::Delivery,
+    route::{Delivery, Route},
 };
 
 impl App {
@@ -29,6 +29,7 @@ impl App {
             return Err(StartError::NoGroup);
         }
         self.check_routes()?;
+        self.check_stored_offsets()?;
         let deliveries: BTreeSet<Delivery> = self.routes.iter().map(|route| route.delivery).collect();
         for delivery in &deliveries {
             let routes = self.routes.iter().filter(|route| route.delivery == *delivery);
@@ -52,7 +53,10 @@ impl App {
             if later.any(|other| other.topics.text() == name) {
                 return Err(StartError::TwoHandlers { topic: name.to_owned() });
             }
-            let available = Available { states: &self.states };
+            let available = Available {
+                states: &self.states,
+                delivery: route.delivery,
+            };
             let checked = route.handler.check(&available);
             checked.map_err(|source| StartError::State {
                 topics: name.to_owned(),
@@ -82,5 +86,18 @@ impl App {
         } else {
             Err(StartError::Settings(all))
         }
+    }
+}
+
+/// Refuses deliveries that a replay cannot have.
+pub(super) fn check_replay(delivery: Delivery, routes: &[Route]) -> Result<(), StartError> {
+    let topics = || {
+        let topics: Vec<_> = routes.iter().map(|route| route.topics.text()).collect();
+        topics.join(", ")
+    };
+    match delivery {
+        Delivery::ExactlyOnce => Err(StartError::ReplayExactlyOnce { topics: topics() }),
+        Delivery::StoredOffsets => Err(StartError::ReplayStoredOffsets { topics: topics() }),
+        Delivery::AtMostOnce | Delivery::AtLeastOnce => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ use super::{Engine, OwnedPartition, Payload, State, TopicBinding};
 use crate::{
     failure::{self, HeaderTrust},
     handler::{Scope, States, TopicScope},
+    offset_store::PartitionOwner,
     policy::RetryOrdering,
 };
 
@@ -24,6 +25,8 @@ pub(super) struct Begin {
     pub(super) leader_epoch: Option<i32>,
     /// Its held records, if its handler keeps the order of keys through retries.
     pub(super) held: Option<Vec<HeldRecord>>,
+    /// Its ownership in the offset store.
+    pub(super) owner: Option<PartitionOwner>,
 }
 
 impl Engine {
@@ -47,9 +50,12 @@ impl Engine {
                 handler: found.place,
                 source: usize::from(source.0),
                 group: Arc::clone(&self.group),
+                handler_name: Arc::from(route.topics.text()),
+                clock: self.clock.clone(),
                 states: states.clone(),
                 captures: found.captures,
                 header_trust,
+                owner: None,
             }),
         })
     }
@@ -57,7 +63,7 @@ impl Engine {
     pub(super) fn assigned(&self, source: SourceId, states: &States, begins: Vec<Begin>) {
         self.act(Some(source), |state, now_ms| {
             for mut begin in begins {
-                let Some(topic) = state.topic(self, source, &begin.partition.topic, states) else {
+                let Some(mut topic) = state.topic(self, source, &begin.partition.topic, states) else {
                     tracing::error!(event = "partition_without_handler", partition = %begin.partition,
                         "partition {} was assigned, but its topic has no handler", begin.partition);
                     continue;
@@ -71,6 +77,12 @@ impl Engine {
                     committed: begin.committed,
                     leader_epoch: begin.leader_epoch,
                 };
+                if begin.owner.is_some() {
+                    topic.scope = Arc::new(TopicScope {
+                        owner: begin.owner.clone(),
+                        ..TopicScope::clone(&topic.scope)
+                    });
+                }
                 let committed = assignment.committed.clone();
                 let id = state.scheduler.handle_assigned(now_ms, assignment);
                 if let Some(held) = begin.held.take() {
@@ -82,6 +94,7 @@ impl Engine {
                     topic,
                     begin: begin.position,
                     committed,
+                    owner: begin.owner,
                 };
                 state.refusals.forget_partition(&begin.partition);
                 state.owned.insert(begin.partition, owned);

@@ -7,12 +7,14 @@ use milena_client::consumer::{
 };
 use milena_machines::app::{CommitOffset, CommitResult, PartitionId, SourceId};
 
-use super::{Engine, State};
+use super::{Engine, State, stored_offsets::copy};
 
 pub(super) enum SourceCommand {
     Pause(TopicPartition),
     Resume(TopicPartition),
     Commit(Vec<CommitOffset>),
+    /// Copy offsets to Kafka that the offset store has.
+    Copy(Vec<CommitOffset>),
     /// Read a partition again from the end of the last committed transaction.
     Rewind(TopicPartition),
 }
@@ -55,6 +57,7 @@ impl Engine {
                     SourceCommand::Pause(partition) => drop(consumer.pause([&partition])),
                     SourceCommand::Resume(partition) => drop(consumer.resume([&partition])),
                     SourceCommand::Commit(offsets) => self.commit(source, consumer, offsets),
+                    SourceCommand::Copy(offsets) => copy(consumer, offsets),
                     SourceCommand::Rewind(partition) => self.rewind(source, consumer, &partition),
                 }
             }
@@ -74,6 +77,9 @@ impl Engine {
     }
 
     fn commit(self: &Arc<Self>, source: SourceId, consumer: &mut RebalanceConsumer, offsets: Vec<CommitOffset>) {
+        if let Some(store) = &self.offset_store {
+            return self.commit_to_store(store, source, offsets);
+        }
         let offsets = self.state().marked(offsets);
         let offsets: BTreeMap<TopicPartition, OffsetAndMetadata> = offsets.into_iter().map(committable).collect();
         let began = self.clock.instant();

@@ -12,7 +12,7 @@ use milena_client::producer::{Delivery, Producer, RecordMetadata, SendError};
 use milena_machines::app::{Publish, RecordId};
 
 use super::{
-    PendingOutput,
+    Engine, PendingOutput,
     publisher::{PublishOrder, try_enqueue},
     refusals::Isolation,
 };
@@ -62,17 +62,19 @@ impl Emitter {
     }
 
     /// Hands the outputs of an order to the producer, if it takes them at once. The caller keeps the transaction open.
-    pub(super) fn begin(&mut self, producer: &Producer, order: PublishOrder) -> Option<Slow> {
+    pub(super) fn begin(&mut self, engine: &Engine, producer: &Producer, order: PublishOrder) -> Option<Slow> {
         let Some(PendingOutput::Emission(emission)) = &order.pending else {
             return Some(Slow::new(order));
         };
         let is_plain = order.what == Publish::Output && order.isolation == Isolation::None;
-        if !is_plain || emission.is_shared || emission.written.initialized() {
+        let is_slow = engine.is_slow_reply(&order, emission);
+        if !is_plain || emission.is_shared || emission.written.initialized() || is_slow {
             return Some(Slow::new(order));
         }
         let trace = TraceContext::read(order.source.headers());
         let mut begun = Vec::with_capacity(emission.records.len());
-        for record in &emission.records {
+        let reply = emission.reply.iter().map(|reply| &reply.record);
+        for record in emission.records.iter().chain(reply) {
             match try_enqueue(producer, record, trace.as_ref()) {
                 Ok(delivery) => begun.push(delivery),
                 // It must wait, or was refused: the slow way tries again and handles that.

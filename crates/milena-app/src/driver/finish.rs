@@ -117,6 +117,12 @@ impl Engine {
                 }
                 _ => {}
             }
+            if let Err(fault) = &finished.outcome {
+                let fault = Arc::clone(fault);
+                if self.take_fenced(state, now_ms, finished.record, &fault) {
+                    continue;
+                }
+            }
             match finished.part {
                 JobPart::All(2..) if !finished.is_done() => {
                     for record in state.scheduler.split_run(finished.record) {
@@ -194,8 +200,12 @@ impl Engine {
         };
         match finished.outcome {
             Ok(settled) => {
+                let settled = match settled {
+                    HandlerOutcome::Reply(reply) => self.address_reply(payload, &reply),
+                    settled => settled,
+                };
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
-                    HandlerOutcome::Ok => (Outcome::Done, |metrics| &metrics.success),
+                    HandlerOutcome::Ok | HandlerOutcome::Reply(_) => (Outcome::Done, |metrics| &metrics.success),
                     HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),
                     HandlerOutcome::Duplicate => (Outcome::Duplicate, |metrics| &metrics.duplicates),
                     HandlerOutcome::RetryAfter(time) => {

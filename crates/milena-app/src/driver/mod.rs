@@ -20,12 +20,14 @@ mod quarantine;
 mod refusals;
 mod replay_ranges;
 mod replay_source;
+mod replies;
 mod returns;
 mod setup;
 mod shared_breakers;
 mod source;
 mod start;
 mod status;
+mod stored_offsets;
 mod timer;
 mod transactions;
 
@@ -55,6 +57,9 @@ use crate::{
     error::AppError,
     handler::TopicScope,
     metrics::HandlerMetrics,
+    offset_store::{OffsetStore, PartitionOwner},
+    policy::Order,
+    request_reply::ReplyRules,
     route::{Delivery, Route},
     routing::Routing,
     times::TimeMeter,
@@ -67,6 +72,7 @@ use notices::Notices;
 use publisher::PublisherLink;
 use refusals::Refusals;
 use replay_source::ReplayPart;
+use stored_offsets::FencedPartition;
 use transactions::TransactionLink;
 
 /// The most records that go to the workers of a handler at once.
@@ -94,6 +100,10 @@ pub(crate) struct Engine {
     publisher: PublisherLink,
     transaction: TransactionLink,
     key_holds: Option<HeldTopics>,
+    /// The store of offsets, if they are stored with effects.
+    offset_store: Option<Arc<dyn OffsetStore>>,
+    /// How each handler answers requests.
+    reply_rules: Vec<ReplyRules>,
     /// Notified when the time of the next timeout has changed.
     timer: Notify,
     /// Notified when the engine has ended, or must end.
@@ -111,6 +121,8 @@ struct State {
     topics: BTreeMap<(SourceId, ByteString), TopicBinding>,
     /// The partitions of a replay.
     parts: BTreeMap<TopicPartition, ReplayPart>,
+    /// Assigned partitions that have a newer owner in the offset store, and those that had.
+    fenced: BTreeMap<TopicPartition, FencedPartition>,
     /// Partitions that the scheduler has released and the rebalance listener has not asked for.
     released: BTreeSet<PartitionId>,
     /// Commands for each source.
@@ -142,6 +154,8 @@ struct OwnedPartition {
     /// The offset to read again from if a transaction is aborted.
     begin: i64,
     committed: Option<CommittedOffset>,
+    /// Its ownership in the offset store.
+    owner: Option<PartitionOwner>,
 }
 
 /// Handler and role of a topic.
@@ -159,8 +173,8 @@ struct WorkerLink {
 }
 
 /// The link to the task of a consumer.
-#[derive(Default)]
 struct SourceLink {
+    group: Arc<str>,
     wakeup: OnceLock<WakeupHandle>,
     metrics: OnceLock<MetricsHandle>,
     /// Notified when there are commands, for a listener that waits for them.
@@ -169,10 +183,13 @@ struct SourceLink {
 }
 
 impl SourceLink {
-    fn new(times: TimeMeter) -> Self {
+    fn new(group: &str, times: TimeMeter) -> Self {
         Self {
+            group: Arc::from(group),
+            wakeup: OnceLock::new(),
+            metrics: OnceLock::new(),
+            commands: Notify::new(),
             times,
-            ..Self::default()
         }
     }
 }
@@ -184,6 +201,7 @@ impl State {
             owned: BTreeMap::new(),
             topics: BTreeMap::new(),
             parts: BTreeMap::new(),
+            fenced: BTreeMap::new(),
             released: BTreeSet::new(),
             commands: (0..sources).map(|_| vec![]).collect(),
             groups: vec![None; sources],
@@ -297,7 +315,8 @@ impl Engine {
         };
         for share in dispatched.chunks(share.max(1)) {
             let records = share.iter().map(|dispatch| dispatch.count as usize).sum();
-            let jobs = share.iter().filter_map(|dispatch| job(scheduler, dispatch));
+            let stores = self.stores_offsets_of(route);
+            let jobs = share.iter().filter_map(|dispatch| job(scheduler, dispatch, stores));
             let jobs: Vec<Job> = jobs.collect();
             let Some(worker) = workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)) else {
                 return false;
@@ -307,6 +326,12 @@ impl Engine {
             let _ = worker.commands.send(WorkerCommand::Run(jobs));
         }
         true
+    }
+
+    /// Whether the offsets of a handler's records are stored in their transactions. Records that are handled at the same
+    /// time would wait for each other there.
+    fn stores_offsets_of(&self, route: &Route) -> bool {
+        self.offset_store.is_some() && route.policy.order == Order::Partition && !route.handler.is_batch()
     }
 
     fn perform(&self, state: &mut State, action: Action) {
@@ -458,12 +483,14 @@ fn log_lost(partition: &TopicPartition, offset: i64, records: u64) {
     );
 }
 
-fn job(scheduler: &Scheduler<Payload>, dispatch: &Dispatch) -> Option<Job> {
+/// The job of a record or run; `stores_offset` is whether its offset may be stored with its effect.
+fn job(scheduler: &Scheduler<Payload>, dispatch: &Dispatch, stores_offset: bool) -> Option<Job> {
     let payload = scheduler.payload(dispatch.record)?;
     Some(Job {
         record: dispatch.record,
         scope: Arc::clone(&payload.scope),
         records: payload.records.clone(),
         attempt: dispatch.attempt,
+        is_lowest: stores_offset && scheduler.frontier(dispatch.partition) == Some(dispatch.offset),
     })
 }

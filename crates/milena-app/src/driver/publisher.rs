@@ -111,7 +111,7 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
                         let writing = engine.try_begin_writing(taken.iter().map(|order| order.record));
                         for (index, order) in taken.drain(..).enumerate() {
                             let slow = match writing.allows(index) {
-                                true => emitter.begin(producer, order),
+                                true => emitter.begin(engine, producer, order),
                                 false => Some(Slow::new(order)),
                             };
                             let Some(slow) = slow else { continue };
@@ -149,11 +149,18 @@ pub(super) async fn run(engine: Arc<Engine>, producer: Producer, mut orders: mps
 
 /// Counts the result of an order and translates it for the scheduler.
 fn settled(engine: &Engine, order: &PublishOrder, written: Result<(), WriteError>) -> PublishResult {
+    let written = match written {
+        Err(WriteError::Send(error)) if engine.drop_reply(order, &error) => Ok(()),
+        written => written,
+    };
     if let Some(metrics) = engine.metrics.get(order.scope.handler) {
         count(metrics, order.what, written.is_ok());
     }
     match written {
-        Ok(()) => PublishResult::Acked,
+        Ok(()) => {
+            engine.count_reply(order);
+            PublishResult::Acked
+        }
         // Its transaction was aborted meanwhile, or its partition is lost.
         Err(_) if !engine.is_pending(order.record) => PublishResult::Failed,
         Err(error) => {
@@ -257,11 +264,15 @@ async fn emit(
             let taken = pin!(enqueue(producer, record, trace.as_ref()));
             deliveries.push(reported_if_slow(engine, order, &record.topic, taken).await?);
         }
+        let reply = match &emission.reply {
+            Some(reply) => engine.enqueue_reply(producer, order, reply).await?,
+            None => None,
+        };
         drop(writing);
         for delivery in deliveries {
             delivery.await?;
         }
-        Ok(())
+        engine.reply_written(order, reply).await
     });
     written.await.copied()
 }
@@ -299,7 +310,11 @@ where
     taken.await
 }
 
-async fn enqueue(producer: &Producer, record: &OutRecord, trace: Option<&TraceContext>) -> Result<Delivery, SendError> {
+pub(super) async fn enqueue(
+    producer: &Producer,
+    record: &OutRecord,
+    trace: Option<&TraceContext>,
+) -> Result<Delivery, SendError> {
     let headers = traced_headers(record, trace);
     producer.enqueue(record.lend(&headers)).await
 }
@@ -381,6 +396,7 @@ async fn write_failure_record(
         sent = send_failure_record(engine, producer, order, &failure_record, &topic).await;
     }
     let offset = sent?;
+    engine.reply_with_error(producer, order, fault).await;
     report(engine, order, &failure_record, topic, fault);
     Ok(offset)
 }

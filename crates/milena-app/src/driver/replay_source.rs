@@ -63,6 +63,7 @@ pub(super) fn assign(
             leader_epoch: None,
             committed: range.committed.clone(),
             held: None,
+            owner: None,
         });
     }
     engine.assigned(SOURCE, states, begins);

@@ -82,11 +82,26 @@ fn is_same(one: Role, other: Role) -> bool {
     }
 }
 
+/// The parts of a source's task, beside its consumer.
+pub(super) struct SourceTask {
+    pub(super) engine: Arc<Engine>,
+    pub(super) source: SourceId,
+    pub(super) states: States,
+    pub(super) close_timeout: Duration,
+}
+
 /// Polls until the engine has ended; then leaves the group.
-pub(super) async fn run(engine: Arc<Engine>, source: SourceId, mut consumer: Consumer, close_timeout: Duration) {
+pub(super) async fn run(task: SourceTask, mut consumer: Consumer) {
+    let SourceTask {
+        engine,
+        source,
+        states,
+        close_timeout,
+    } = task;
     let mut watch = FetchWatch::default();
     while !engine.is_closed() && engine.failure().is_none() {
         engine.perform_commands(source, &mut consumer);
+        engine.reclaim(source, &mut consumer, (&states, &engine.setup)).await;
         let waiting = watch.check(&engine, source, &mut consumer);
         match engine.poll(source, waiting, &mut consumer).await {
             Ok(records) => engine.accept(source, consumer.group_metadata(), &records),
@@ -116,11 +131,12 @@ impl Engine {
         waiting: Waiting,
         consumer: &mut Consumer,
     ) -> Result<ConsumerRecords, PollError> {
+        let timeout = self.poll_timeout(source, POLL);
         let Some(times) = self.times(source) else {
-            return consumer.poll(POLL).await;
+            return consumer.poll(timeout).await;
         };
         let (began, rebalanced) = (self.clock.instant(), times.rebalance());
-        let polled = consumer.poll(POLL).await;
+        let polled = consumer.poll(timeout).await;
         times.polled(waiting, self.clock.instant() - began, times.rebalance() - rebalanced);
         polled
     }
@@ -154,17 +170,7 @@ impl RebalanceListener for Listener {
         let _listening = self.listening();
         let topics = partitions.iter().map(|partition| &*partition.topic);
         self.setup.failure_topics(topics).await?;
-        let mut tries = 0;
-        let mut begins = loop {
-            match begins(consumer, partitions).await {
-                Ok(begins) => break begins,
-                Err(error) if tries < BEGIN_TRIES => {
-                    tries += 1;
-                    tracing::warn!(event = "positions_unknown", %error, "reading committed offsets failed, retrying: {error}");
-                }
-                Err(error) => return Err(error),
-            }
-        };
+        let mut begins = self.begins(consumer, partitions).await?;
         self.add_held(partitions, &mut begins).await?;
         // Pauses of an earlier assignment are over.
         consumer.resume(partitions)?;
@@ -237,6 +243,31 @@ impl Listener {
         }
     }
 
+    /// Finds where new partitions begin.
+    async fn begins(
+        &self,
+        consumer: &mut RebalanceConsumer,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Begin>, ListenerError> {
+        if self.engine.offset_store.is_some() {
+            let claimed = self
+                .engine
+                .claim_assigned(self.source, consumer, partitions, &self.setup);
+            return claimed.await;
+        }
+        let mut tries = 0;
+        loop {
+            match begins(consumer, partitions).await {
+                Ok(begins) => return Ok(begins),
+                Err(error) if tries < BEGIN_TRIES => {
+                    tries += 1;
+                    tracing::warn!(event = "positions_unknown", %error, "reading committed offsets failed, retrying: {error}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Finds the held keys of new partitions, before a record is handled.
     async fn add_held(&self, partitions: &[TopicPartition], begins: &mut [Begin]) -> Result<(), ListenerError> {
         let mut tries = 0;
@@ -278,6 +309,7 @@ async fn begins(consumer: &mut RebalanceConsumer, partitions: &[TopicPartition])
                 metadata: committed.metadata.to_string(),
             }),
             held: None,
+            owner: None,
         });
     }
     Ok(begins)

@@ -30,7 +30,8 @@ use super::{
     publisher::{self, PublisherLink},
     replay_ranges::{self, MARK_CHARS_MAX, ReplayRanges},
     replay_source,
-    source::{self, Listener, Reads},
+    replies::{expiry, reply_rules},
+    source::{self, Listener, Reads, SourceTask},
     timer,
     transactions::{self, TransactionLink},
 };
@@ -39,6 +40,7 @@ use crate::{
     error::StartError,
     handler::States,
     metrics::HandlerMetrics,
+    offset_store::OffsetStore,
     policy::{Breaker, Exhausted, Policy, Watermarks},
     replay::Replay,
     route::{CallLimits, Delivery, Route},
@@ -65,6 +67,8 @@ pub(crate) struct EngineParts {
     pub(crate) exchange: Option<Arc<BreakerExchange>>,
     /// The number of characters of a commit's metadata that the scheduler must not use.
     pub(crate) metadata_reserved: usize,
+    /// The store of offsets, for the delivery that has them there.
+    pub(crate) offset_store: Option<Arc<dyn OffsetStore>>,
 }
 
 /// The declarations that a scheduler is configured from.
@@ -112,14 +116,14 @@ impl Drop for Started {
 }
 
 pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
-    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    let producer = Producer::new(producer_settings(&parts)?)?;
     if parts.delivery == Delivery::ExactlyOnce {
         init_transactions(&producer).await?;
     }
     let sources = sources(&parts)?;
     let links = sources.iter().map(|source| {
         let times = TimeMeter::new(&source.group, &source.reads.to_string());
-        SourceLink::new(times)
+        SourceLink::new(&source.group, times)
     });
     let mut started = start_engine(&parts, producer, links.collect())?;
     for (index, prepared) in sources.into_iter().enumerate() {
@@ -135,7 +139,13 @@ pub(crate) async fn start(parts: EngineParts) -> Result<Started, StartError> {
             setup: Arc::clone(&parts.setup),
         };
         source::subscribe(&mut consumer, reads, listener)?;
-        let running = source::run(Arc::clone(&engine), source, consumer, parts.limits.close_timeout);
+        let task = SourceTask {
+            engine: Arc::clone(&engine),
+            source,
+            states: parts.states.clone(),
+            close_timeout: parts.limits.close_timeout,
+        };
+        let running = source::run(task, consumer);
         started.sources.spawn(engine.watched(running));
     }
     Ok(started)
@@ -147,13 +157,13 @@ pub(crate) async fn replay(
     topics: &BTreeSet<String>,
     replay: &Replay,
 ) -> Result<(Started, ReplayRanges), StartError> {
-    let producer = Producer::new(parts.settings.producer(parts.delivery)?)?;
+    let producer = Producer::new(producer_settings(&parts)?)?;
     let group = format!("{}.{}", parts.settings.group, replay.name);
     let config = parts.settings.consumer(parts.delivery, &group)?;
     let mut consumer = Consumer::new(config)?;
     let ranges = replay_ranges::find(&mut consumer, &group, topics, replay).await?;
     parts.metadata_reserved = MARK_CHARS_MAX;
-    let mut started = start_engine(&parts, producer, vec![SourceLink::default()])?;
+    let mut started = start_engine(&parts, producer, vec![SourceLink::new(&group, TimeMeter::default())])?;
     replay_source::assign(&started.engine, &mut consumer, &parts.states, &ranges)?;
     let running = replay_source::run(Arc::clone(&started.engine), consumer);
     let running = started.engine.watched(running);
@@ -176,6 +186,7 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
             handler: route.topics.text().to_owned(),
             clock: parts.clock.clone(),
             timeout: route.policy.timeout,
+            expiry: expiry(&engine, &route),
         };
         let worker = route.handler.run_worker(worker, limits);
         started.helpers.push(tokio::spawn(engine.watched(worker)));
@@ -195,6 +206,16 @@ fn start_engine(parts: &EngineParts, producer: Producer, sources: Vec<SourceLink
         started.helpers.push(tokio::spawn(engine.watched(transactions)));
     }
     Ok(started)
+}
+
+/// Replies are sent at once, unless the application says otherwise.
+fn producer_settings(parts: &EngineParts) -> Result<ConfigMap, StartError> {
+    let mut settings = ConfigMap::new();
+    if parts.routes.iter().any(|route| route.policy.replies.is_some()) {
+        settings.set("linger.ms", 0);
+    }
+    settings.merge(parts.settings.producer(parts.delivery)?);
+    Ok(settings)
 }
 
 async fn init_transactions(producer: &Producer) -> Result<(), StartError> {
@@ -318,6 +339,8 @@ fn build(
         publisher: PublisherLink::new(publisher),
         transaction: TransactionLink::new(parts.delivery != Delivery::ExactlyOnce),
         key_holds: held_topics(parts)?,
+        offset_store: parts.offset_store.clone(),
+        reply_rules: reply_rules(&parts.routes)?,
         timer: Notify::new(),
         ended: Notify::new(),
         inbox: ResultInbox::default(),
@@ -360,7 +383,8 @@ fn scheduler_config(parts: &Declared<'_>, names: &mut Names) -> Result<Scheduler
     Ok(SchedulerConfig {
         delivery: match parts.delivery {
             Delivery::AtMostOnce => MachineDelivery::AtMostOnce,
-            Delivery::AtLeastOnce => MachineDelivery::AtLeastOnce,
+            // Stored offsets are committed as those in Kafka are; only the place is another.
+            Delivery::AtLeastOnce | Delivery::StoredOffsets => MachineDelivery::AtLeastOnce,
             Delivery::ExactlyOnce => MachineDelivery::ExactlyOnce,
         },
         handlers: handlers?,

@@ -61,13 +61,14 @@ fn http_tls(keys: &Keys<'_>) -> HttpTls {
     }
 }
 
-const DELIVERIES: &str = "\"at-most-once\", \"at-least-once\" or \"exactly-once\"";
+const DELIVERIES: &str = "\"at-most-once\", \"at-least-once\", \"exactly-once\" or \"stored-offsets\"";
 
 fn delivery(name: &str) -> Option<Delivery> {
     match name {
         "at-most-once" => Some(Delivery::AtMostOnce),
         "at-least-once" => Some(Delivery::AtLeastOnce),
         "exactly-once" => Some(Delivery::ExactlyOnce),
+        "stored-offsets" => Some(Delivery::StoredOffsets),
         _ => None,
     }
 }

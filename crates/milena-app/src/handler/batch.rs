@@ -3,9 +3,11 @@
 use std::{future::Future, iter, ops::Deref, sync::Arc, vec};
 
 use super::{
-    Cx, Done, Fault, IntoOutcome,
-    cx::MissingState,
-    extract::{Available, Extract},
+    Cx, Done, Fault, IntoOutcome, ONE_SCOPE, Opened, Opening,
+    cx::ArgumentError,
+    extract::{Available, Extract, NOT_INSIDE, extract_plain},
+    scope::finish_batch,
+    scoped,
 };
 
 /// The records of a batch in the form that the handler takes. Records of one key are in order.
@@ -110,7 +112,36 @@ pub trait BatchHandler<A>: Send + Sync + 'static {
     fn call(&self, records: &[Cx]) -> impl Future<Output = Outcomes> + Send;
 
     /// Checks that the application has the states that the handler takes.
-    fn check(available: &Available<'_>) -> Result<(), MissingState>;
+    fn check(available: &Available<'_>) -> Result<(), ArgumentError>;
+}
+
+/// A call with a scoped argument: duplicates are taken out of the batch, and the scope ends after the call.
+macro_rules! call_scoped {
+    ($handler:ident, $records:ident, $first:ident, $batch:ident, $unread:ident, $($argument:ident)*) => {
+        async move {
+            $(
+                #[allow(non_snake_case, reason = "named like its type")]
+                let $argument = extract_plain::<$argument>($first);
+            )*
+            $first.are_read();
+            #[allow(unused_mut, reason = "only the batch may be an argument")]
+            let mut opening = Opening::batch($records, $unread.iter().map(|(index, _)| *index).collect());
+            $(
+                #[allow(non_snake_case, reason = "named like its type")]
+                let $argument = match open_one($argument, &mut opening).await {
+                    Ok(Opened::Ready(argument)) => argument,
+                    Ok(Opened::Duplicate) => return merge($records.len(), Outcomes::All(Done::Duplicate), $unread),
+                    Err(fault) => return merge($records.len(), Outcomes::Failed(Arc::new(fault)), $unread),
+                };
+            )*
+            let (scope, duplicates) = opening.into_parts();
+            let (batch, settled) = take_out($batch, $unread, duplicates);
+            let expected = batch.0.len();
+            let outcomes = $handler(batch, $($argument),*).await.into_outcomes();
+            let outcomes = finish_batch(scope, counted(expected, outcomes)).await;
+            merge($records.len(), outcomes, settled)
+        }
+    };
 }
 
 macro_rules! batch_handlers {
@@ -124,6 +155,10 @@ macro_rules! batch_handlers {
             $($argument: Extract,)*
         {
             async fn call(&self, records: &[Cx]) -> Outcomes {
+                const {
+                    assert!(!T::IS_SCOPED, "{}", NOT_INSIDE);
+                    assert!(scoped(&[$($argument::IS_SCOPED),*]) <= 1, "{}", ONE_SCOPE);
+                };
                 let (batch, unread) = read(records);
                 let Some(first) = records.first() else {
                     return Outcomes::All(Done::Ok);
@@ -131,6 +166,10 @@ macro_rules! batch_handlers {
                 if batch.0.is_empty() {
                     first.are_read();
                     return merge(records.len(), Outcomes::All(Done::Ok), unread);
+                }
+                if const { scoped(&[$($argument::IS_SCOPED),*]) > 0 } {
+                    // Boxed, so that other handlers do not have its size.
+                    return Box::pin(call_scoped!(self, records, first, batch, unread, $($argument)*)).await;
                 }
                 let expected = batch.0.len();
                 $(
@@ -145,7 +184,8 @@ macro_rules! batch_handlers {
                 merge(records.len(), counted(expected, outcomes), unread)
             }
 
-            fn check(available: &Available<'_>) -> Result<(), MissingState> {
+            fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
+                available.check_scope(const { scoped(&[$($argument::IS_SCOPED),*]) > 0 })?;
                 T::check(available)?;
                 $($argument::check(available)?;)*
                 Ok(())
@@ -160,17 +200,56 @@ batch_handlers!(A B);
 batch_handlers!(A B C);
 batch_handlers!(A B C D);
 
+/// Outcomes of records that the handler does not get, with their indexes, in order.
+type Settled = Vec<(usize, Result<Done, Arc<Fault>>)>;
+
 /// Returns the decoded records, and the indexes and faults of those that cannot be decoded.
-fn read<T: Extract>(records: &[Cx]) -> (Batch<T>, Vec<(usize, Fault)>) {
+fn read<T: Extract>(records: &[Cx]) -> (Batch<T>, Settled) {
     let mut batch = Vec::with_capacity(records.len());
     let mut unread = vec![];
     for (place, cx) in records.iter().enumerate() {
         match T::extract(cx) {
             Ok(part) => batch.push(part),
-            Err(fault) => unread.push((place, fault)),
+            Err(fault) => unread.push((place, Err(Arc::new(fault)))),
         }
     }
     (Batch(batch), unread)
+}
+
+/// Opens an argument if it is scoped.
+async fn open_one<T: Extract>(
+    argument: Result<Option<T>, Fault>,
+    opening: &mut Opening<'_>,
+) -> Result<Opened<T>, Fault> {
+    match argument? {
+        Some(argument) => Ok(Opened::Ready(argument)),
+        None => T::open(opening).await,
+    }
+}
+
+/// Takes duplicates out of a batch. `settled` has the records that are not in it, and gets the duplicates too.
+fn take_out<T>(batch: Batch<T>, mut settled: Settled, duplicates: Vec<usize>) -> (Batch<T>, Settled) {
+    if duplicates.is_empty() {
+        return (batch, settled);
+    }
+    let unread = std::mem::take(&mut settled);
+    let mut unread = unread.into_iter().peekable();
+    let mut rest = batch.0.into_iter();
+    let mut kept = Vec::with_capacity(rest.len());
+    let mut duplicates = duplicates.into_iter().peekable();
+    for place in 0.. {
+        if let Some(bad) = unread.next_if(|(bad, _)| *bad == place) {
+            settled.push(bad);
+            continue;
+        }
+        let Some(record) = rest.next() else { break };
+        if duplicates.next_if_eq(&place).is_some() {
+            settled.push((place, Ok(Done::Duplicate)));
+        } else {
+            kept.push(record);
+        }
+    }
+    (Batch(kept), settled)
 }
 
 fn counted(records: usize, outcomes: Outcomes) -> Outcomes {
@@ -183,9 +262,9 @@ fn counted(records: usize, outcomes: Outcomes) -> Outcomes {
     }
 }
 
-/// Inserts the faults of records that could not be decoded into the outcomes of the others.
-fn merge(records: usize, outcomes: Outcomes, unread: Vec<(usize, Fault)>) -> Outcomes {
-    if unread.is_empty() {
+/// Inserts the outcomes of records that the handler did not get into those of the others.
+fn merge(records: usize, outcomes: Outcomes, settled: Settled) -> Outcomes {
+    if settled.is_empty() {
         return outcomes;
     }
     let mut others: Box<dyn Iterator<Item = Result<Done, Arc<Fault>>>> = match outcomes {
@@ -193,9 +272,9 @@ fn merge(records: usize, outcomes: Outcomes, unread: Vec<(usize, Fault)>) -> Out
         Outcomes::Failed(fault) => Box::new(iter::repeat_with(move || Err(Arc::clone(&fault)))),
         Outcomes::Each(each) => Box::new(each.into_iter()),
     };
-    let mut unread = unread.into_iter().peekable();
-    let each = (0..records).map(|place| match unread.next_if(|(bad, _)| *bad == place) {
-        Some((_, fault)) => Err(Arc::new(fault)),
+    let mut settled = settled.into_iter().peekable();
+    let each = (0..records).map(|place| match settled.next_if(|(settled, _)| *settled == place) {
+        Some((_, outcome)) => outcome,
         None => others.next().unwrap_or(Ok(Done::Ok)),
     });
     Outcomes::Each(each.collect())

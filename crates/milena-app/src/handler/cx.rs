@@ -2,6 +2,7 @@
 
 use std::{
     any::{Any, TypeId, type_name},
+    borrow::Cow,
     fmt,
     sync::Arc,
 };
@@ -10,7 +11,10 @@ use milena_client::consumer::{ConsumerRecord, RecordRef};
 
 use super::trace::TraceContext;
 use crate::{
+    clock::Clock,
     failure::{EVENT_IDS, FailureRecord, HeaderTrust, Origin, read_trusted},
+    offset_store::PartitionOwner,
+    request_reply::{AddressError, ReplyAddress},
     times::ReadMark,
 };
 
@@ -46,19 +50,35 @@ pub struct MissingState {
     pub name: &'static str,
 }
 
+/// Reason why a handler cannot have one of its arguments; found at start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    #[error(transparent)]
+    State(#[from] MissingState),
+    /// The text names the argument and the remedy.
+    #[error("{0}")]
+    Refused(Cow<'static, str>),
+}
+
 /// Context shared by all records that a source reads from a topic.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TopicScope {
     /// Index of the handler.
     pub(crate) handler: usize,
     /// Index of the source.
     pub(crate) source: usize,
     pub(crate) group: Arc<str>,
+    /// Name or pattern of the handler's topics.
+    pub(crate) handler_name: Arc<str>,
+    pub(crate) clock: Clock,
     pub(crate) states: States,
     /// Values of the pattern's captures for this topic.
     pub(crate) captures: Vec<(Arc<str>, String)>,
     /// Which failure headers are trusted on this topic.
     pub(crate) header_trust: HeaderTrust,
+    /// Ownership of the partition, if its offset is stored with effects. Such a scope belongs to one partition.
+    pub(crate) owner: Option<PartitionOwner>,
 }
 
 impl TopicScope {
@@ -78,6 +98,8 @@ pub struct Cx {
     pub(crate) scope: Scope,
     pub(crate) record: ConsumerRecord,
     pub(crate) attempt: u32,
+    /// All records below are done, and the offset after this one is stored with its effect.
+    pub(crate) is_lowest: bool,
     /// Set if the time to read the handler's arguments is measured.
     pub(crate) mark: Option<Arc<ReadMark>>,
 }
@@ -95,6 +117,16 @@ impl Cx {
         &self.scope.group
     }
 
+    /// Name of the handler: the topic or pattern that it was registered for.
+    pub fn handler(&self) -> &str {
+        &self.scope.handler_name
+    }
+
+    /// Clock of the application. Effects that depend on the time use it, so that tests can move it.
+    pub fn clock(&self) -> &Clock {
+        &self.scope.clock
+    }
+
     /// Number of this attempt, starting at 1. Attempts from retry topics are counted too.
     pub fn attempt(&self) -> u32 {
         self.attempt
@@ -102,6 +134,19 @@ impl Cx {
 
     pub fn record(&self) -> &ConsumerRecord {
         &self.record
+    }
+
+    /// Ownership of the record's partition, with [`Delivery::StoredOffsets`](crate::Delivery::StoredOffsets): a
+    /// transaction of the call must check it before it commits, and fail with [`Fenced`](crate::offset_store::Fenced).
+    pub fn owner(&self) -> Option<&PartitionOwner> {
+        self.scope.owner.as_ref()
+    }
+
+    /// Offset that the transaction of the call must store, if the record is the lowest unfinished one of a partition in
+    /// order. Otherwise the runtime stores it when all records below are done.
+    pub fn offset_to_store(&self) -> Option<i64> {
+        let is_stored = self.is_lowest && self.scope.owner.is_some();
+        is_stored.then(|| self.record.offset().saturating_add(1))
     }
 
     /// Value of a capture: with a handler for `events-{tenant}`, `capture("tenant")` of the topic `events-acme` is
@@ -150,7 +195,14 @@ impl Cx {
         TraceContext::read(self.record.headers())
     }
 
-    pub(crate) fn state<S: 'static>(&self) -> Result<&S, MissingState> {
+    /// Where the reply to this record goes, and until when it is awaited. `None` if the record asks for no reply.
+    /// [`Done::reply`](super::Done::reply) needs none of it.
+    pub fn reply_address(&self) -> Result<Option<ReplyAddress>, AddressError> {
+        ReplyAddress::read(self.record.headers())
+    }
+
+    /// A state of the application, for extractors.
+    pub fn state<S: 'static>(&self) -> Result<&S, MissingState> {
         self.scope
             .states
             .get()

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use milena_client::producer::{Header, ProducerRecord};
 
 use super::Fault;
+use crate::request_reply::OutReply;
 
 /// Outcome of a call that did not fail.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,6 +23,27 @@ pub enum Done {
     /// Writes these records. The source record is done when all of them are acknowledged, or when the transaction
     /// commits.
     Emit(Vec<OutRecord>),
+    /// Writes a reply to the topic and partition that the record names. The record is done when it is acknowledged, or
+    /// when the transaction commits. A record that asks for no reply is done at once.
+    Reply(Box<OutReply>),
+}
+
+impl Done {
+    /// A reply with this value.
+    pub fn reply(value: impl Into<Bytes>) -> Self {
+        OutReply::new(value).into()
+    }
+
+    /// A reply with a value in JSON.
+    pub fn reply_json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        Ok(OutReply::json(value)?.into())
+    }
+}
+
+impl From<OutReply> for Done {
+    fn from(reply: OutReply) -> Self {
+        Self::Reply(Box::new(reply))
+    }
 }
 
 /// An output record that owns its data.

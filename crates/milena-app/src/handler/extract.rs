@@ -1,6 +1,6 @@
 //! Extractors: the arguments of handlers.
 
-use std::{any::type_name, marker::PhantomData, ops::Deref};
+use std::{any::type_name, future::Future, marker::PhantomData, ops::Deref};
 
 use bytes::Bytes;
 use milena_client::consumer::{
@@ -10,9 +10,10 @@ use milena_client::consumer::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Cx, Fault,
-    cx::{MissingState, States},
+    Cx, Fault, Opened, Opening,
+    cx::{ArgumentError, MissingState, States},
 };
+use crate::route::Delivery;
 
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
@@ -27,16 +28,65 @@ pub trait Extract: Sized + Send {
     fn extract(cx: &Cx) -> Result<Self, Fault>;
 
     /// Checked at start, so that a missing state is not found with the first record.
-    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
         let _ = available;
         Ok(())
     }
+
+    /// Whether the argument has work around the call, such as a transaction. Then [`open`](Self::open) is called instead
+    /// of [`extract`](Self::extract), after all other arguments are read. A handler can have one such argument.
+    const IS_SCOPED: bool = false;
+
+    /// Prepares the argument for a call of one record, or of a batch. It leaves a [`CallScope`](super::CallScope) with
+    /// [`Opening::set_scope`], which ends after the call.
+    ///
+    /// The future may be dropped at any time, as the call may.
+    fn open(opening: &mut Opening<'_>) -> impl Future<Output = Result<Opened<Self>, Fault>> + Send {
+        let first = opening.first();
+        async { Self::extract(first?).map(Opened::Ready) }
+    }
 }
 
-/// States that the application offers to its handlers.
+const NO_TRANSACTION: &str = "its offsets are to be stored with its effects, but it takes no transaction; take one as an \
+                              argument, or change the delivery";
+
+/// Why scoped arguments cannot be inside of others; shown by the compiler.
+pub(super) const NOT_INSIDE: &str =
+    "a transaction cannot be inside of an Option, a Result or a Batch: take it as an argument of its own";
+
+/// Reads an argument that is not scoped; `None` is one that is.
+pub(super) fn extract_plain<T: Extract>(cx: &Cx) -> Result<Option<T>, Fault> {
+    if T::IS_SCOPED {
+        return Ok(None);
+    }
+    T::extract(cx).map(Some)
+}
+
+/// States that the application offers to a handler, and how it delivers.
 #[derive(Debug)]
 pub struct Available<'a> {
     pub(crate) states: &'a States,
+    pub(crate) delivery: Delivery,
+}
+
+impl Available<'_> {
+    /// A state of the application.
+    pub fn state<S: 'static>(&self) -> Option<&S> {
+        self.states.get()
+    }
+
+    /// Delivery guarantee of the handler.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
+    }
+
+    /// Checks that a handler whose offsets are stored with its effects takes a transaction.
+    pub(super) fn check_scope(&self, is_scoped: bool) -> Result<(), ArgumentError> {
+        if is_scoped || self.delivery != Delivery::StoredOffsets {
+            return Ok(());
+        }
+        Err(ArgumentError::Refused(NO_TRANSACTION.into()))
+    }
 }
 
 /// The value, decoded as JSON. A tombstone is `null`, which an `Option` accepts.
@@ -144,9 +194,11 @@ impl<S: Clone + Send + Sync + 'static> Extract for State<S> {
         Ok(Self(state.clone()))
     }
 
-    fn check(available: &Available<'_>) -> Result<(), MissingState> {
-        let found = available.states.get::<S>();
-        found.map(drop).ok_or_else(|| MissingState { name: type_name::<S>() })
+    fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
+        let found = available.state::<S>();
+        found
+            .map(drop)
+            .ok_or(ArgumentError::State(MissingState { name: type_name::<S>() }))
     }
 }
 
@@ -159,10 +211,11 @@ impl Extract for Cx {
 impl<T: Extract> Extract for Option<T> {
     /// `None` if the argument cannot be decoded, for handlers that handle that case.
     fn extract(cx: &Cx) -> Result<Self, Fault> {
+        const { assert!(!T::IS_SCOPED, "{}", NOT_INSIDE) };
         Ok(T::extract(cx).ok())
     }
 
-    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
         T::check(available)
     }
 }
@@ -170,10 +223,11 @@ impl<T: Extract> Extract for Option<T> {
 impl<T: Extract> Extract for Result<T, Fault> {
     /// The error if the argument cannot be decoded, for handlers that handle that case.
     fn extract(cx: &Cx) -> Result<Self, Fault> {
+        const { assert!(!T::IS_SCOPED, "{}", NOT_INSIDE) };
         Ok(T::extract(cx))
     }
 
-    fn check(available: &Available<'_>) -> Result<(), MissingState> {
+    fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
         T::check(available)
     }
 }

@@ -28,6 +28,7 @@ mod cx;
 mod done;
 mod extract;
 mod fault;
+mod scope;
 mod trace;
 
 use std::future::Future;
@@ -35,11 +36,13 @@ use std::future::Future;
 pub use batch::{Batch, BatchHandler, IntoOutcomes, Outcomes, WrongCount};
 #[doc(hidden)]
 pub use check::check;
-pub use cx::{Cx, MissingState};
+pub use cx::{ArgumentError, Cx, MissingState};
 pub(crate) use cx::{Scope, States, TopicScope};
 pub use done::{Done, IntoOutcome, OutRecord};
+use extract::extract_plain;
 pub use extract::{Available, Decoded, Event, Extract, Headers, Key, Raw, State, Value};
 pub use fault::{BoxError, Fault, Intent, Panicked, TimedOut};
+pub use scope::{CallScope, EmitInScope, Opened, Opening, ScopeFuture};
 pub use trace::TraceContext;
 pub(crate) use trace::{TRACEPARENT, TRACESTATE, call_span};
 
@@ -58,7 +61,32 @@ pub trait Handler<A>: Send + Sync + 'static {
     fn call(&self, cx: Cx) -> impl Future<Output = Result<Done, Fault>> + Send;
 
     /// Checks that the application has the states that the handler takes.
-    fn check(available: &Available<'_>) -> Result<(), MissingState>;
+    fn check(available: &Available<'_>) -> Result<(), ArgumentError>;
+}
+
+/// Why a handler cannot have two scoped arguments; shown by the compiler.
+const ONE_SCOPE: &str = "a handler can take one transaction: two cannot be committed together";
+
+/// Number of scoped arguments.
+const fn scoped(arguments: &[bool]) -> usize {
+    match arguments {
+        [first, others @ ..] => *first as usize + scoped(others),
+        [] => 0,
+    }
+}
+
+/// Opens an argument if it is scoped, or else takes the one that was read. Returns from the call if all records are
+/// duplicates.
+macro_rules! open {
+    ($argument:ident, $opening:ident, $duplicate:expr) => {
+        match $argument {
+            Some(argument) => argument,
+            None => match $argument::open(&mut $opening).await? {
+                Opened::Ready(argument) => argument,
+                Opened::Duplicate => return $duplicate,
+            },
+        }
+    };
 }
 
 macro_rules! handlers {
@@ -76,6 +104,22 @@ macro_rules! handlers {
                 fn read<$($argument: Extract),*>(cx: &Cx) -> Result<($($argument,)*), Fault> {
                     Ok(($($argument::extract(cx)?,)*))
                 }
+                const { assert!(scoped(&[$($argument::IS_SCOPED),*]) <= 1, "{}", ONE_SCOPE) };
+                if const { scoped(&[$($argument::IS_SCOPED),*]) > 0 } {
+                    // Boxed, so that other handlers do not have its size.
+                    let call = Box::pin(async move {
+                        $(let $argument = extract_plain::<$argument>(&cx);)*
+                        cx.are_read();
+                        $(let $argument = $argument?;)*
+                        #[allow(unused_mut, reason = "a handler without arguments has no use for it")]
+                        let mut opening = Opening::one(&cx);
+                        $(let $argument = open!($argument, opening, Ok(Done::Duplicate));)*
+                        let (scope, _) = opening.into_parts();
+                        let outcome = self($($argument),*).await.into_outcome();
+                        scope::finish(scope, outcome).await
+                    });
+                    return call.await;
+                }
                 // Dropped here, so that it is not kept while the handler waits.
                 let call = {
                     let arguments = read::<$($argument),*>(&cx);
@@ -87,7 +131,8 @@ macro_rules! handlers {
             }
 
             #[allow(unused_variables, reason = "a handler without arguments has no use for it")]
-            fn check(available: &Available<'_>) -> Result<(), MissingState> {
+            fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
+                available.check_scope(const { scoped(&[$($argument::IS_SCOPED),*]) > 0 })?;
                 $($argument::check(available)?;)*
                 Ok(())
             }

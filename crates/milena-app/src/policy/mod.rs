@@ -17,6 +17,8 @@ pub use milena_machines::app::{NullKey, Order, RetryOrdering, WhenStalled};
 pub use resources::{Breaker, DlqLimit, Rate, WhenFull, WhenOpen};
 pub use retry::Retry;
 
+use crate::request_reply::Replies;
+
 /// High and low watermark: fetching pauses above the first and resumes at the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
@@ -67,6 +69,7 @@ pub struct Policy {
     pub(crate) dlq_limit: Option<DlqLimit>,
     pub(crate) batch_size: usize,
     pub(crate) batch_linger: Duration,
+    pub(crate) replies: Option<Replies>,
 }
 
 impl Default for Policy {
@@ -90,6 +93,7 @@ impl Default for Policy {
             dlq_limit: None,
             batch_size: 500,
             batch_linger: Duration::from_millis(20),
+            replies: None,
         }
     }
 }
@@ -248,6 +252,17 @@ impl Policy {
     /// the records.
     pub fn dlq_limit(mut self, guard: DlqLimit) -> Self {
         self.dlq_limit = Some(guard);
+        self
+    }
+
+    /// The handler answers requests: those that have expired are skipped and counted, and requesters of dead letters get
+    /// an error. The producer of the application has `linger.ms=0` then, unless it is set. See [`Replies`] for the
+    /// topics that requests may name.
+    ///
+    /// Without this setting [`Done::reply`](crate::handler::Done::reply) works too, but the handler gets every record
+    /// and dead letters have no reply: a handler that only archives requests must see them all.
+    pub fn replies(mut self, replies: Replies) -> Self {
+        self.replies = Some(replies);
         self
     }
 

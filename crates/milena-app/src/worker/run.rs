@@ -17,6 +17,7 @@ use crate::{
     clock::{Clock, nanos},
     handler::{Cx, Done, Fault},
     pool::{FirstPoll, Pool},
+    route::Expiry,
     times::ReadMark,
 };
 
@@ -55,6 +56,8 @@ impl RunTotals {
 pub(super) struct Calls<'a, C> {
     pub(super) call: C,
     pub(super) clock: &'a Clock,
+    /// Set if the handler answers requests.
+    pub(super) expiry: Option<&'a Expiry>,
     pub(super) mark: Arc<ReadMark>,
     pub(super) report: &'a dyn Report,
     pub(super) load: &'a AtomicUsize,
@@ -103,6 +106,11 @@ where
         mut cx: Cx,
         sample: &mut DecodeSample,
     ) -> FirstPoll<Owner, Result<Done, Fault>> {
+        if let Some(expiry) = self.expiry
+            && expiry.is_expired(&cx, self.clock)
+        {
+            return FirstPoll::Ready(owner, Ok(Done::Skip("its requester has given up".into())));
+        }
         let (is_first, (_, began)) = (sample.calls == 0, owner);
         cx.mark = is_first.then(|| Arc::clone(&self.mark));
         let started = pool.start(owner, (self.call)(cx));
@@ -225,15 +233,19 @@ mod tests {
             handler: 0,
             source: 0,
             group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
+            clock: Clock::real(),
             states: States::default(),
             captures: vec![],
             header_trust: HeaderTrust::None,
+            owner: None,
         };
         let job = Job {
             record: RUN,
             scope: Arc::new(Arc::new(scope)),
             records: records_with_values(values).runs().next().unwrap(),
             attempt: 1,
+            is_lowest: false,
         };
         commands.send(WorkerCommand::Run(vec![job])).unwrap();
         drop(commands);
@@ -247,6 +259,7 @@ mod tests {
             handler: "orders".to_owned(),
             clock: Clock::manual(),
             timeout: None,
+            expiry: None,
         };
         let handler = {
             let (seen, go_on) = (Arc::clone(&seen), Arc::clone(&go_on));

@@ -17,6 +17,10 @@ pub(super) fn explain(error: &StartError) -> String {
         StartError::NoInstance => "delivery = \"exactly-once\" requires instance at the top of the file: a name that \
                                    is unique per process and stays the same after a restart"
             .to_owned(),
+        StartError::NoOffsetStore { topics } => format!(
+            "the handler of {topics} has delivery = \"stored-offsets\", which needs a handler in Rust that takes a \
+             transaction; use \"at-least-once\""
+        ),
         StartError::OurSetting { key } => {
             format!("{key} is set by the runtime; remove it from [kafka], [consumer] and [producer]")
         }
@@ -41,6 +45,7 @@ mod tests {
             },
             StartError::NoTopic { topic: topic() },
             StartError::NoInstance,
+            StartError::NoOffsetStore { topics: topic() },
             StartError::OurSetting { key: "group.id" },
         ];
         for error in errors {

@@ -5,7 +5,9 @@ use std::process::{Command, Output};
 pub fn milena(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
     // Ignores the environment of the test run.
-    command.env_remove("MILENA_BOOTSTRAP").env_remove("RUST_LOG");
+    for name in ["MILENA_BOOTSTRAP", "MILENA_DATABASE_URL", "RUST_LOG"] {
+        command.env_remove(name);
+    }
     command.args(arguments).output().unwrap()
 }
 

@@ -31,13 +31,16 @@ fn commands(help: &str) -> Vec<String> {
 fn the_help_fits_a_terminal() {
     let top = help(&[]);
     assert!(top.lines().count() <= 24, "{top}");
+    for hidden in ["protocol", "completion", "man"] {
+        assert!(top.contains(hidden), "{top}");
+    }
     assert!(top.lines().all(|line| line.chars().count() <= 80), "{top}");
     for command in ["up", "broker", "consume", "produce", "cert", "completion", "man"] {
         let text = help(&[command]);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
     for command in [
-        "topic", "group", "cluster", "config", "txn", "acl", "user", "quota", "perf", "protocol",
+        "topic", "group", "cluster", "config", "txn", "acl", "user", "quota", "perf", "protocol", "outbox", "sql",
     ] {
         let names = commands(&help(&[command]));
         assert!(!names.is_empty(), "{command}");
@@ -69,6 +72,10 @@ fn every_shell_has_a_completion_script() {
         let script = String::from_utf8(output.stdout).unwrap();
         assert!(script.contains(part) && script.contains("delete-offsets"), "{shell}");
         assert!(script.contains("allow-principal"), "{shell}");
+        assert!(
+            script.contains("keep-published") && script.contains("protocol"),
+            "{shell}"
+        );
     }
 }
 
@@ -83,6 +90,9 @@ fn every_command_has_a_manual_page() {
         "milena-group-reset.1",
         "milena-topic-create.1",
         "milena-acl-create.1",
+        "milena-protocol-apis.1",
+        "milena-outbox-relay.1",
+        "milena-sql-init.1",
     ] {
         let text = std::fs::read_to_string(dir.path().join("man1").join(page)).unwrap();
         assert!(text.contains(".TH milena"), "{page}: {text}");

@@ -25,6 +25,7 @@ mod kafka_tools;
 mod kcat;
 mod metrics;
 mod old_formats;
+mod outbox;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]
 mod process;

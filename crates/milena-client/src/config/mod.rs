@@ -33,7 +33,7 @@ pub use document::document;
 pub use file::read_file;
 pub use milena_config::{
     Alias, Allowed, ConfigError, ConfigErrors, ConfigMap, ConfigType, Definition, Deviation, Importance, Note, Origin,
-    SecurityProtocol, Setting, Source, Support, TimeError, Unit, edit_distance, parse_time,
+    SecurityProtocol, Setting, Source, Support, TimeError, Unit, edit_distance, nearest, parse_time,
 };
 pub use producer::{
     Acks, PartitionerName, PartitionerParameters, ProducerConfig, ProducerConfigBuilder, RegionPartitions,

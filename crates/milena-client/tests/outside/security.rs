@@ -481,7 +481,7 @@ async fn a_delegation_token_logs_in() {
     let mut words = line.split_whitespace();
     let (id, hmac) = (words.next().unwrap(), words.next().unwrap());
     // The controller makes the token, and the broker learns of it a moment later: a log-in before that is refused.
-    let is_known = (0..20).any(|_| tokens(&["--describe"]).contains(id));
+    let is_known = (0..20).any(|_| tokens(&["--describe", "--owner-principal", "User:admin"]).contains(id));
     assert!(is_known, "the broker does not know its token {id}");
     let options = format!("username=\"{id}\" password=\"{hmac}\" tokenauth=\"true\"");
     let jaas = jaas("scram.ScramLoginModule", &options);

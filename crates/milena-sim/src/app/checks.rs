@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::app::{
-    CommittedOffset, CrashCounters, Delivery, NullKey, Order, PartitionId, commit_map, tracker::FinishedRange,
+    CommittedOffset, CrashCounters, Delivery, NullKey, Order, PartitionId,
+    commit_map::{self, CommitMetadata},
+    tracker::FinishedRange,
 };
 
 mod deaths;
@@ -266,6 +268,15 @@ impl Checks {
         }
     }
 
+    /// An offset is stored with an effect: all records below are done.
+    pub(super) fn stored(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, offset: i64) {
+        let mut below = cluster.logs[partition].range(..offset);
+        if let Some((undone, _)) = below.find(|(offset, _)| !self.is_settled(partition, **offset)) {
+            let place = name(plan, partition);
+            self.fail(format!("{place} is stored up to {offset}, but {undone} is not done"));
+        }
+    }
+
     /// A partition was revoked in order: the group knows all that was done.
     pub(super) fn released(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, done: &BTreeSet<i64>) {
         let base = Base::new(cluster.committed[partition].as_ref());
@@ -283,6 +294,7 @@ impl Checks {
                 let times = effects + dead;
                 let what = match plan.config.delivery {
                     Delivery::AtLeastOnce if times == 0 => "is lost",
+                    Delivery::AtLeastOnce if plan.stores && effects > 1 => "has several effects",
                     Delivery::AtMostOnce if times == 0 && !self.forced => "is lost",
                     Delivery::AtMostOnce if times > 1 => "is done more than once",
                     Delivery::ExactlyOnce if times != 1 => "is not done exactly once",
@@ -316,6 +328,21 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// The state of an owner that begins at `position`, above the commit if offsets are stored with effects.
+    pub(super) fn at(committed: Option<&CommittedOffset>, position: i64) -> Self {
+        let base = Self::new(committed);
+        let metadata = CommitMetadata {
+            finished: base.finished,
+            crashes: base.starts,
+        };
+        let metadata = metadata.since(base.offset, position);
+        Self {
+            offset: position,
+            finished: metadata.finished,
+            starts: metadata.crashes,
+        }
+    }
+
     pub(super) fn new(committed: Option<&CommittedOffset>) -> Self {
         let Some(committed) = committed else {
             return Self::default();

@@ -7,7 +7,7 @@ use milena_machines::{
     app::{CommittedOffset, PartitionId},
 };
 
-use super::{Life, plan::Plan, record::Record};
+use super::{Life, database::Database, plan::Plan, record::Record};
 
 #[derive(Debug)]
 pub(super) struct Cluster {
@@ -202,10 +202,13 @@ impl Cluster {
     }
 
     /// Whether everything that was written is committed.
-    pub(super) fn check_settled(&self, plan: &Plan) -> Result<(), String> {
+    pub(super) fn check_settled(&self, plan: &Plan, database: Option<&Database>) -> Result<(), String> {
         for (partition, committed) in self.committed.iter().enumerate() {
             let end = self.ends[partition];
-            let offset = committed.as_ref().map_or(0, |committed| committed.offset);
+            let offset = database.map_or_else(
+                || committed.as_ref().map_or(0, |committed| committed.offset),
+                |database| database.position(partition, committed.as_ref()),
+            );
             if offset < end {
                 return Err(format!(
                     "{} is committed up to {offset} of {end}",

@@ -22,6 +22,7 @@ mod arrives;
 mod held;
 mod killers;
 mod mistakes;
+mod stored;
 mod taken;
 mod whole;
 
@@ -84,6 +85,8 @@ pub(super) struct Run {
     /// Records that were handed out together have the same number.
     pub(super) call: u64,
     pub(super) base: Option<Base>,
+    /// Its offset is stored with its effect.
+    pub(super) is_stored: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -146,8 +149,11 @@ impl Instance {
             return;
         };
         let mut committed = world.cluster.committed[partition].clone();
-        let position = committed.as_ref().map_or(0, |committed| committed.offset);
-        let base = Base::new(committed.as_ref());
+        let position = match &world.database {
+            Some(database) => database.position(partition, committed.as_ref()),
+            None => committed.as_ref().map_or(0, |committed| committed.offset),
+        };
+        let base = Base::at(committed.as_ref(), position);
         if let Some(committed) = &mut committed
             && world.plan.mutation == Some(Mutation::ForgetMap)
         {
@@ -173,6 +179,9 @@ impl Instance {
         };
         let id = work.handle_assigned(world.queue.now(), assignment);
         world.cluster.took(partition, id);
+        if let Some(database) = &mut world.database {
+            database.claim(life, partition, id);
+        }
         world.note(|| format!("{} has {partition} from {position} on", life.tag()));
         self.held.insert(
             partition,
@@ -351,11 +360,12 @@ impl Instance {
                 run.data.id
             )
         });
+        let mut outcome = outcome;
         match outcome {
-            Outcome::Done => {
-                world.checks.effect(&world.plan, &world.cluster, &run.data);
-                self.settle(world, &run);
-            }
+            Outcome::Done => match self.commit_effect(world, &run) {
+                Some(committed) => outcome = committed,
+                None => return,
+            },
             Outcome::Emit if world.plan.config.delivery != Delivery::ExactlyOnce => {
                 world.checks.effect(&world.plan, &world.cluster, &run.data);
             }
@@ -450,6 +460,9 @@ impl Instance {
 
     fn begin(&mut self, world: &mut World, life: Life, dispatched: Dispatch) {
         let Some(work) = &self.work else { return };
+        let partition = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
+        let partition = partition.map(|(partition, _)| *partition);
+        let is_stored = partition.is_some_and(|partition| self.is_stored(world, partition, dispatched));
         let found = self.held.iter().find(|(_, held)| held.id == dispatched.partition);
         let (Some((&partition, held)), Some(data)) = (found, work.payload(dispatched.record)) else {
             return world.checks.fail(format!("{dispatched:?} is not there"));
@@ -464,6 +477,7 @@ impl Instance {
             data: *data,
             call: self.last_call,
             base: Some(held.base.clone()),
+            is_stored,
         };
         let mut runs: Vec<Run> = data.0.iter().zip(dispatched.offset..).map(run).collect();
         if runs.len() != dispatched.count as usize {

@@ -3,6 +3,7 @@
 
 mod checks;
 mod cluster;
+mod database;
 mod driver;
 mod plan;
 mod record;
@@ -18,6 +19,7 @@ use crate::{
 };
 use checks::Checks;
 use cluster::Cluster;
+use database::Database;
 use driver::Instance;
 use plan::Plan;
 
@@ -88,6 +90,8 @@ struct World {
     history: History,
     checks: Checks,
     cluster: Cluster,
+    /// The database of handlers whose offsets are stored with their effects.
+    database: Option<Database>,
     plan: Plan,
     dependency_fails: bool,
     publishing_fails: bool,
@@ -124,6 +128,7 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
             history: History::new(with_history),
             checks: Checks::new(&plan),
             cluster: Cluster::new(&plan),
+            database: plan.stores.then(|| Database::new(&plan)),
             dependency_fails: false,
             publishing_fails: false,
             commits_fail: false,
@@ -305,7 +310,7 @@ impl Apps {
                 return world.checks.fail(what);
             }
         }
-        let held = world.cluster.check_settled(&world.plan);
+        let held = world.cluster.check_settled(&world.plan, world.database.as_ref());
         if let Err(what) = held {
             return world.checks.fail(what);
         }

@@ -22,6 +22,8 @@ pub(super) struct Plan {
     pub(super) in_flight_max: usize,
     /// The number of records that crash the process of their handler.
     pub(super) killers: u32,
+    /// Whether offsets are stored with the effects of handlers, in a database.
+    pub(super) stores: bool,
     /// Whether handlers emit records.
     pub(super) emits: bool,
     /// The longest time of a handler, now and then.
@@ -38,7 +40,11 @@ impl Plan {
             1 | 2 => Delivery::ExactlyOnce,
             _ => Delivery::AtLeastOnce,
         };
-        let config = config(random, delivery);
+        let mut config = config(random, delivery);
+        let stores = stores(random, mutation, &config);
+        if stores {
+            config.handlers[0].batch = None;
+        }
         let produce_ms = 6_000 + random.below(6_000) as i64;
         let faults_ms = produce_ms + random.below(6_000) as i64;
         let is_counting = delivery == Delivery::AtLeastOnce && config.crash_limit.is_some();
@@ -54,7 +60,8 @@ impl Plan {
             partitions: 1 + random.below(4) as usize,
             killers,
             in_flight_max: 1 + random.below(12) as usize,
-            emits: delivery == Delivery::ExactlyOnce || random.below(3) == 0,
+            stores,
+            emits: delivery == Delivery::ExactlyOnce || (random.below(3) == 0 && !stores),
             slow_ms: if random.below(4) == 0 { 9_000 } else { 400 },
             produce_ms,
             faults_ms,
@@ -92,6 +99,18 @@ impl Plan {
         let concurrency = self.handler().concurrency;
         concurrency.unwrap_or(self.config.commit.ahead_records) as usize
     }
+}
+
+/// Whether a run has a database. It does not change the other decisions of a seed.
+fn stores(random: &Random, mutation: Option<Mutation>, config: &SchedulerConfig) -> bool {
+    let holds_keys = config.handlers[0].retry.ordering == RetryOrdering::HoldKey;
+    let can_be = config.delivery == Delivery::AtLeastOnce && !holds_keys;
+    let mut aside = Random::new(random.clone().next_u64());
+    can_be
+        && match mutation {
+            None => aside.below(3) == 0,
+            Some(mutation) => matches!(mutation, Mutation::OffsetBeforeEffect | Mutation::ZombiesCommit),
+        }
 }
 
 fn config(random: &mut Random, delivery: Delivery) -> SchedulerConfig {

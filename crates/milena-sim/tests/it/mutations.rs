@@ -257,3 +257,48 @@ fn clients_that_send_during_a_renewal() {
         "was sent during a renewal",
     );
 }
+
+#[test]
+fn relays_that_read_by_a_watermark() {
+    finds(Mutation::ReadByWatermark, Scenario::Outbox, 100, "was never published");
+}
+
+#[test]
+fn relays_that_read_by_the_time_of_creation() {
+    finds(Mutation::ReadByCreation, Scenario::Outbox, 300, "overtakes");
+}
+
+#[test]
+fn relays_that_take_leases_of_others() {
+    finds(Mutation::IgnoreLeases, Scenario::Outbox, 100, "without a lease");
+}
+
+#[test]
+fn relays_that_mark_before_the_acknowledgement() {
+    finds(
+        Mutation::MarkBeforeAck,
+        Scenario::Outbox,
+        100,
+        "is marked and was not published",
+    );
+}
+
+#[test]
+fn relays_that_continue_behind_a_refused_event() {
+    finds(Mutation::IgnoreRefusals, Scenario::Outbox, 100, "overtakes");
+}
+
+#[test]
+fn relays_that_send_after_a_pause() {
+    finds(Mutation::SendAfterDeadline, Scenario::Outbox, 300, "without a lease");
+}
+
+#[test]
+fn offsets_that_are_stored_before_their_effects() {
+    finds(Mutation::OffsetBeforeEffect, Scenario::App, 100, "is not done");
+}
+
+#[test]
+fn previous_owners_whose_commits_succeed() {
+    finds(Mutation::ZombiesCommit, Scenario::App, 300, "goes back");
+}

@@ -43,6 +43,11 @@ fn logins() {
     play(Scenario::Logins, 1_500);
 }
 
+#[test]
+fn outbox_relays() {
+    play(Scenario::Outbox, 1_500);
+}
+
 /// Otherwise a seed could not repeat a failure.
 #[test]
 fn a_seed_decides_everything() {

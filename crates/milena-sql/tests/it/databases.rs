@@ -8,6 +8,11 @@ use tempfile::TempDir;
 
 static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
 
+/// Port of the PostgreSQL server.
+pub(crate) fn server_port() -> u16 {
+    SERVER.port()
+}
+
 /// An empty database of a test.
 pub(crate) struct Home {
     pub(crate) url: String,

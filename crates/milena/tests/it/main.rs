@@ -18,6 +18,7 @@ mod consume;
 #[allow(dead_code, reason = "the example has a main function")]
 mod country_counter;
 mod docs;
+mod effects;
 mod embedded;
 #[path = "../../examples/enrich.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
@@ -45,6 +46,9 @@ mod manual_assignment;
 #[path = "../../examples/order_service.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod order_service;
+#[path = "../../examples/orders.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod orders;
 #[path = "../../examples/own_assignor.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod own_assignor;

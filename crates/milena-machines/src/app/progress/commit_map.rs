@@ -75,6 +75,27 @@ pub struct CommitMetadata {
     pub crashes: CrashCounters,
 }
 
+impl CommitMetadata {
+    /// The metadata for an offset above the committed one, when everything in between is done.
+    ///
+    /// Owners that began at the committed offset have got past it. Those that announced no reach are past their records
+    /// then, as they are after a commit.
+    pub fn since(mut self, committed: i64, offset: i64) -> Self {
+        if offset <= committed {
+            return self;
+        }
+        self.finished.retain(|range| range.end > offset);
+        for range in &mut self.finished {
+            range.start = range.start.max(offset);
+        }
+        self.crashes.alone = false;
+        if self.crashes.reach.is_none_or(|reach| reach <= offset) {
+            self.crashes = CrashCounters::default();
+        }
+        self
+    }
+}
+
 /// Encodes the finished offsets above the frontier of `tracker`.
 pub fn encode(tracker: &Tracker, room: Room) -> EncodedMap {
     encode_with(tracker, CrashCounters::default(), room)

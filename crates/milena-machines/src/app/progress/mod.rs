@@ -34,7 +34,8 @@ pub(crate) struct Restored {
 }
 
 impl Restored {
-    /// Reads the metadata, if the consumer begins at the offset that it was committed with.
+    /// Reads the metadata, if the consumer begins at the offset that it was committed with, or above it: offsets that are
+    /// stored with effects move on between two commits.
     pub(crate) fn read(assignment: &Assignment) -> Self {
         let empty = |result| Self {
             finished: vec![],
@@ -46,7 +47,9 @@ impl Restored {
             return empty(MapRestore::None);
         };
         let metadata = match commit_map::read(&committed.metadata, committed.offset) {
-            Ok(metadata) if assignment.position == committed.offset => metadata,
+            Ok(metadata) if assignment.position >= committed.offset => {
+                metadata.since(committed.offset, assignment.position)
+            }
             Ok(_) => {
                 return empty(MapRestore::Ignored(MapError::OtherBase {
                     made_for: committed.offset,

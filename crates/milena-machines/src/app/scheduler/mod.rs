@@ -201,6 +201,11 @@ impl<T: Keyed> Scheduler<T> {
         self.partitions.find(partition).map(|partition| &partition.name)
     }
 
+    /// The lowest unfinished offset of a partition.
+    pub fn frontier(&self, partition: PartitionId) -> Option<i64> {
+        self.partitions.find(partition).map(|found| found.progress.frontier())
+    }
+
     /// The assigned partitions, with those that are being given back.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
         self.partitions.all().map(|partition| partition.id)

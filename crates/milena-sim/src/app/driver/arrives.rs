@@ -2,7 +2,7 @@
 
 use milena_machines::app::{CommitOffset, CommitResult, CommittedOffset, Publish, PublishResult, RetryInfo};
 
-use super::{Commit, Event, Life, Run, World};
+use super::{Commit, Event, Life, Run, World, stored::may_commit};
 use crate::app::record::Record;
 
 /// The record in the held-keys topic.
@@ -75,10 +75,12 @@ pub(in crate::app) fn write(world: &mut World, run: &Run, what: Publish) -> Publ
 
 /// A commit reaches the group.
 pub(in crate::app) fn commit_arrives(world: &mut World, life: Life, commit: Commit) {
-    let owned = commit
-        .offsets
-        .iter()
-        .all(|(partition, offset)| world.cluster.is_owner(life, *partition, offset.id));
+    let owns = |partition: usize, id| match &world.database {
+        Some(database) => may_commit(world.plan.mutation, database.is_claimed(life, partition, id)),
+        None => world.cluster.is_owner(life, partition, id),
+    };
+    let mut offsets = commit.offsets.iter();
+    let owned = offsets.all(|(partition, offset)| owns(*partition, offset.id));
     let result = match (owned, world.commits_fail) {
         (false, _) => CommitResult::Lost,
         (true, true) => CommitResult::Failed,

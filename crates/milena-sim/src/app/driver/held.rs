@@ -86,6 +86,7 @@ impl Instance {
             data: *data,
             call: 0,
             base: None,
+            is_stored: false,
         });
     }
 }

@@ -72,8 +72,9 @@ impl Instance {
                 break;
             }
             world.note(|| format!("{} ended {} {} at once", run.life.tag(), run.partition, run.offset));
-            world.checks.effect(&world.plan, &world.cluster, &run.data);
-            self.settle(world, run);
+            if self.commit_effect(world, run).is_none() {
+                return;
+            }
             done += 1;
         }
         let Some(work) = &mut self.work else { return };

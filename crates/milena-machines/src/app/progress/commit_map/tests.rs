@@ -229,3 +229,24 @@ fn nothing_that_strangers_write_is_too_much() {
         }
     }
 }
+
+#[test]
+fn metadata_of_an_offset_that_was_left_behind_tells_what_is_above() {
+    let range = |start, end| FinishedRange { start, end };
+    let metadata = |reach| CommitMetadata {
+        finished: vec![range(51, 53), range(54, 58)],
+        crashes: CrashCounters {
+            count: 2,
+            reach,
+            alone: true,
+        },
+    };
+    assert_eq!(metadata(Some(60)).since(50, 50), metadata(Some(60)));
+    let above = metadata(Some(60)).since(50, 55);
+    assert_eq!(above.finished, [range(55, 58)]);
+    assert_eq!((above.crashes.count, above.crashes.alone), (2, false));
+    // Those that crashed are past their records.
+    for reach in [None, Some(55)] {
+        assert_eq!(metadata(reach).since(50, 55).crashes, CrashCounters::default());
+    }
+}

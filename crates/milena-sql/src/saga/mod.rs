@@ -1,0 +1,3 @@
+//! Sagas whose state is in a database.
+
+pub mod store;
