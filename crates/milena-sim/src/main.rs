@@ -26,7 +26,8 @@ struct Args {
 }
 
 fn scenario(name: &str) -> Result<Scenario, String> {
-    let known = || Scenario::ALL.map(Scenario::name).join(", ");
+    let names = || Scenario::ALL.iter().map(|scenario| scenario.name());
+    let known = || names().collect::<Vec<_>>().join(", ");
     Scenario::from_name(name).ok_or_else(|| format!("unknown scenario; known are {}", known()))
 }
 

@@ -43,7 +43,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &[Self] = &[
         Self::Classic,
         Self::Consumer,
         Self::Migration,
@@ -73,7 +73,7 @@ impl Scenario {
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scenario| scenario.name() == name)
+        Self::ALL.iter().copied().find(|scenario| scenario.name() == name)
     }
 }
 

@@ -74,11 +74,7 @@ fn programs_answer_requests() {
     let handler = "[[handlers]]\ntopic = \"quotes\"\ncommand = [\"sh\", \"quote.sh\"]\norder = \"partition\"\n\
                    replies = { topics = [\"replies\", \"answers\"] }\n";
     let application = Application::start(dir.path(), &(head(&broker) + handler), &[]);
-    let output = ask(
-        &broker,
-        &["-k", "k", "--timeout", "60s"],
-        "acme\nghost\npoison\nacme\n",
-    );
+    let output = ask(&broker, &["-k", "k", "--timeout", "60s"], "acme\nghost\npoison\nacme\n");
     let (replies, errors) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),

@@ -56,7 +56,7 @@ fn requests() {
 /// Otherwise a seed could not repeat a failure.
 #[test]
 fn a_seed_decides_everything() {
-    for scenario in Scenario::ALL {
+    for &scenario in Scenario::ALL {
         let [first, second] = [(), ()].map(|()| run(scenario, 7, None, true));
         assert_eq!(first.events, second.events);
         assert_eq!(first.history.tail(usize::MAX), second.history.tail(usize::MAX));
