@@ -97,7 +97,7 @@ pub enum StartError {
     #[error("cannot start {name}: {error}")]
     Background {
         name: String,
-        error: crate::handler::BoxError,
+        error: BoxError,
     },
 }
 
