@@ -222,7 +222,7 @@ impl Engine {
             let is_over = entry.source == source && !assignment.contains(partition);
             // A partition that works for long enough begins with the shortest backoff again.
             let is_quiet = now.saturating_duration_since(entry.due) > RECLAIM_MAX * 2;
-            !is_over && !(owned.contains_key(partition) && is_quiet)
+            !(is_over || owned.contains_key(partition) && is_quiet)
         });
         let mut due = vec![];
         for (partition, entry) in fenced.iter_mut() {
