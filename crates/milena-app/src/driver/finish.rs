@@ -207,10 +207,7 @@ impl Engine {
         };
         match finished.outcome {
             Ok(settled) => {
-                let settled = match settled {
-                    HandlerOutcome::Reply(reply) => self.address_reply(payload, &reply),
-                    settled => settled,
-                };
+                let settled = self.address_reply(payload, settled);
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
                     HandlerOutcome::Ok | HandlerOutcome::Reply(_) => (Outcome::Done, |metrics| &metrics.success),
                     HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),

@@ -18,7 +18,7 @@ use crate::{
     bulk_and_slow, enrich, mail_storm,
     order_service::{self, PaymentError, Payments},
     patterns::until,
-    sales_view, tenants,
+    quotes, sales_view, tenants,
 };
 
 #[derive(Default)]
@@ -185,5 +185,24 @@ async fn a_slow_reader_does_not_slow_a_fast_one() {
         .map(|counts| counts.topics.as_str())
         .collect();
     assert_eq!(slow, ["scans"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_quote_service_answers_its_client() {
+    let broker = TestBroker::start();
+    broker.create_topic("quotes.requests", 2);
+    let address = broker.bootstrap_servers();
+    let running = quotes::service(&address).start().await.unwrap();
+    let client = quotes::client(&address).await.unwrap();
+    let quote = quotes::ask(&client, "ACME", 10).await.unwrap();
+    let expected = quotes::Quote {
+        share: "ACME".to_owned(),
+        cents: 12_500,
+    };
+    assert_eq!(quote, expected);
+    let error = quotes::ask(&client, "GHOST", 1).await.unwrap_err();
+    assert_eq!(error.to_string(), "the service failed: there is no share GHOST");
+    client.close().await;
     running.stop().await.unwrap();
 }
