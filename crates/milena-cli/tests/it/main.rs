@@ -26,6 +26,7 @@ mod programs;
 mod readme;
 mod run;
 mod run_docs;
+mod saga;
 mod secrets;
 mod security_docs;
 mod services;
