@@ -26,12 +26,14 @@ struct Args {
 }
 
 fn scenario(name: &str) -> Result<Scenario, String> {
-    let known = || Scenario::ALL.map(Scenario::name).join(", ");
+    let names = || Scenario::ALL.iter().map(|scenario| scenario.name());
+    let known = || names().collect::<Vec<_>>().join(", ");
     Scenario::from_name(name).ok_or_else(|| format!("unknown scenario; known are {}", known()))
 }
 
 fn mutation(name: &str) -> Result<Mutation, String> {
-    let known = || Mutation::ALL.map(Mutation::name).join(", ");
+    let names = || Mutation::ALL.iter().map(|mutation| mutation.name());
+    let known = || names().collect::<Vec<_>>().join(", ");
     Mutation::from_name(name).ok_or_else(|| format!("unknown mutation; known are {}", known()))
 }
 

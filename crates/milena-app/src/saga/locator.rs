@@ -38,10 +38,10 @@ impl Locator {
             Self::Key => utf8(record.key(), place)?,
             Self::Json(field) => json_field(record.value(), field, place)?,
         };
-        match text.is_empty() {
-            true => Err(LocateError::Missing { place: place() }),
-            false => Ok(text),
+        if text.is_empty() {
+            return Err(LocateError::Missing { place: place() });
         }
+        Ok(text)
     }
 }
 
@@ -85,4 +85,52 @@ pub enum LocateError {
     NotText { place: String },
     #[error("the record's value is not JSON: {problem}")]
     NotJson { problem: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::testing::{record_with_headers, records_with_values};
+
+    #[test]
+    fn a_header_has_text() {
+        let headers = [
+            (b"correlation_id".to_vec(), Some(Bytes::from_static(b"4711"))),
+            (b"bytes".to_vec(), Some(Bytes::from_static(b"\xff"))),
+            (b"empty".to_vec(), Some(Bytes::new())),
+            (b"null".to_vec(), None),
+        ];
+        let records = record_with_headers(&headers);
+        let record = records.iter().next().unwrap();
+        let find = |name: &str| Locator::header(name).find(record);
+        assert_eq!(find("correlation_id").as_deref(), Ok("4711"));
+        for name in ["empty", "null", "other"] {
+            let place = format!("the header {name}");
+            assert_eq!(find(name), Err(LocateError::Missing { place }));
+        }
+        let place = "the header bytes".to_owned();
+        assert_eq!(find("bytes"), Err(LocateError::NotText { place }));
+        let place = "the key".to_owned();
+        assert_eq!(Locator::Key.find(record), Err(LocateError::Missing { place }));
+    }
+
+    #[test]
+    fn a_json_field_has_text_or_a_number() {
+        let records = records_with_values(&[
+            r#"{"order": {"id": "a-1", "count": 3, "open": true}}"#,
+            "no json",
+            r#"[1, 2]"#,
+        ]);
+        let find = |place: usize, field: &str| Locator::json(field).find(records.iter().nth(place).unwrap());
+        assert_eq!(find(0, "order.id").as_deref(), Ok("a-1"));
+        assert_eq!(find(0, "order.count").as_deref(), Ok("3"));
+        let place = |field: &str| format!("the JSON field {field}");
+        assert_eq!(find(0, "id"), Err(LocateError::Missing { place: place("id") }));
+        assert_eq!(find(2, "id"), Err(LocateError::Missing { place: place("id") }));
+        let open = place("order.open");
+        assert_eq!(find(0, "order.open"), Err(LocateError::NotText { place: open }));
+        assert!(matches!(find(1, "id"), Err(LocateError::NotJson { .. })));
+    }
 }

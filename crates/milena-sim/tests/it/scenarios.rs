@@ -48,10 +48,15 @@ fn outbox_relays() {
     play(Scenario::Outbox, 1_500);
 }
 
+#[test]
+fn requests() {
+    play(Scenario::Requests, 2_000);
+}
+
 /// Otherwise a seed could not repeat a failure.
 #[test]
 fn a_seed_decides_everything() {
-    for scenario in Scenario::ALL {
+    for &scenario in Scenario::ALL {
         let [first, second] = [(), ()].map(|()| run(scenario, 7, None, true));
         assert_eq!(first.events, second.events);
         assert_eq!(first.history.tail(usize::MAX), second.history.tail(usize::MAX));
