@@ -24,6 +24,7 @@ mod produce;
 mod protocol;
 mod quota;
 mod run;
+mod saga;
 mod secret;
 mod signals;
 mod sql;
@@ -111,6 +112,9 @@ enum Command {
     /// Create and show the tables of Milena in a database
     #[command(subcommand)]
     Sql(sql::Command),
+    /// List, show, retry, compensate and close sagas
+    #[command(subcommand, alias = "sagas")]
+    Saga(saga::Command),
     /// Write certificates for development, and print their settings
     #[command(after_help = cert::HELP)]
     Cert(cert::Arguments),
@@ -158,6 +162,7 @@ impl Command {
             Self::Quota(command) => quota::run(command),
             Self::Outbox(command) => outbox::run(command),
             Self::Sql(command) => sql::run(command),
+            Self::Saga(command) => saga::run(command),
             Self::Cert(arguments) => cert::run(arguments),
             Self::Perf(command) => perf::run(command),
             Self::Doctor(arguments) => doctor::run(arguments),

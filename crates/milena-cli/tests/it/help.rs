@@ -41,6 +41,7 @@ fn the_help_fits_a_terminal() {
     }
     for command in [
         "topic", "group", "cluster", "config", "txn", "acl", "user", "quota", "perf", "protocol", "outbox", "sql",
+        "saga",
     ] {
         let names = commands(&help(&[command]));
         assert!(!names.is_empty(), "{command}");

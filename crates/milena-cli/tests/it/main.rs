@@ -27,6 +27,7 @@ mod readme;
 mod requests;
 mod run;
 mod run_docs;
+mod saga;
 mod secrets;
 mod security_docs;
 mod services;

@@ -340,7 +340,7 @@ impl<'a> SagaChange<'a> {
         let mut outcome = Outcome::done();
         if let Some(function) = self.participant.end_function(phase == Phase::Completed) {
             let reason = match phase {
-                Phase::Compensated => self.state.reason(self.participant.definition()),
+                Phase::Compensated => self.full_reason(),
                 _ => None,
             };
             let end = SagaEnd {
@@ -391,14 +391,6 @@ impl<'a> SagaChange<'a> {
         }
         let definition = self.participant.definition();
         let old = self.row.as_ref();
-        let reason = self.state.reason(definition).map(|reason| match &self.reason {
-            Some(detail) if self.state.status() != "stuck" => format!("{reason}: {detail}"),
-            _ => reason,
-        });
-        // A later event has no reason of its own, and the first one counts.
-        let kept = old
-            .and_then(|row| row.reason.clone())
-            .filter(|old| reason.as_ref().is_some_and(|reason| old.starts_with(reason.as_str())));
         let command = match self.trigger {
             Trigger::Command(_) => None,
             _ => old.and_then(|row| row.command.clone()),
@@ -414,7 +406,7 @@ impl<'a> SagaChange<'a> {
             state: self.state.to_json(definition)?,
             wake_ms,
             command,
-            reason: kept.or(reason).or_else(|| self.reason.clone()),
+            reason: self.full_reason().or_else(|| self.reason.clone()),
             started_ms: old.map_or(self.now_ms, |row| row.started_ms),
             changed_ms: self.now_ms,
         };
@@ -428,6 +420,18 @@ impl<'a> SagaChange<'a> {
             written.map_err(outbox_fault)?;
         }
         Ok(())
+    }
+
+    /// Why the saga is cancelled or stuck, with the words of the step that failed first.
+    fn full_reason(&self) -> Option<String> {
+        let reason = self.state.reason(self.participant.definition())?;
+        let stored = self.row.as_ref().and_then(|row| row.reason.clone());
+        let stored = stored.filter(|stored| stored.starts_with(reason.as_str()));
+        Some(match (stored, &self.reason) {
+            (Some(stored), _) => stored,
+            (None, Some(detail)) if self.state.status() != "stuck" => format!("{reason}: {detail}"),
+            (None, _) => reason,
+        })
     }
 
     fn audit_line(&self, version: i64) -> AuditLine {

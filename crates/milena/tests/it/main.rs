@@ -43,6 +43,10 @@ mod mail_storm;
 #[path = "../../examples/manual_assignment.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod manual_assignment;
+#[path = "../../examples/order_saga.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod order_saga;
+mod order_saga_services;
 #[path = "../../examples/order_service.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod order_service;
