@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use milena_machines::saga::{
-    Action, Command, Decision, Definition, Input, Outcome, OwnerEvent, Reaction, SagaState, StepEvent, StepIndex,
-    StepPhase, StepState, Stuck,
+    Action, Command, Decision, Definition, Input, Outcome, OwnerEvent, Reaction, SagaState, StepIndex, StepPhase,
+    StepState, Stuck,
 };
 
 use super::{
@@ -136,70 +136,13 @@ impl Node {
                     self.name, record.saga
                 )
             });
-            self.carry_out(record.saga, reaction, &state, decision, world, writes);
-        }
-    }
-
-    fn carry_out(
-        &self,
-        saga: SagaNo,
-        reaction: Reaction,
-        state: &StepState,
-        decision: Decision,
-        world: &mut World,
-        writes: &mut Vec<Write>,
-    ) {
-        let index = reaction.step();
-        let Some(step) = world.definition.step(index).cloned() else {
-            return;
-        };
-        let mutation = world.plan.mutation;
-        let repeats = mutation == Some(Mutation::SagaCompensationRepeats)
-            && matches!(reaction, Reaction::Compensate(_))
-            && state.phase == StepPhase::Compensated;
-        let (state, emission) = match decision {
-            Decision::Perform => {
-                let fails = step.failed.is_some() && world.random.below(world.plan.failures) == 0;
-                let outcome = if fails { Outcome::Failed } else { Outcome::Done };
-                let effect = if fails { Effect::Failed } else { Effect::Performed };
-                writes.push(Write::Effect(index, effect));
-                match StepState::performed(&step, outcome) {
-                    Some((state, emission)) => (Some(state), Some(emission)),
-                    None => return world.checks.demand(false, || format!("step {} cannot end", step.name)),
-                }
-            }
-            Decision::Compensate => {
-                writes.push(Write::Effect(index, Effect::Undone));
-                match StepState::compensated(&step) {
-                    Some((state, emission)) => (Some(state), Some(emission)),
-                    None => {
-                        return world
-                            .checks
-                            .demand(false, || format!("step {} cannot be undone", step.name));
-                    }
-                }
-            }
-            Decision::Store(state, emission) => {
-                if state.phase == StepPhase::Cancelled {
-                    writes.push(Write::Effect(index, Effect::Cancelled));
-                }
-                let forgets = mutation == Some(Mutation::SagaForgetsTombstone);
-                let is_forgotten = forgets && state.phase == StepPhase::Cancelled;
-                ((!is_forgotten).then_some(state), emission)
-            }
-            Decision::Ignore(_) if repeats => {
-                writes.push(Write::Effect(index, Effect::Undone));
-                (None, None)
-            }
-            Decision::Ignore(_) | Decision::Refuse(_) => (None, None),
-        };
-        if let Some(state) = state {
-            writes.push(Write::Step(index, state));
-        }
-        if let Some(emission) = emission {
-            debug_assert!(emission.kind != StepEvent::Done || Some(&emission.event) == Some(&step.done));
-            let record = world.record(saga, &emission.event, None);
-            writes.push(Write::Outbox(record));
+            let phase = state.phase;
+            let call = Call {
+                reaction,
+                phase,
+                decision,
+            };
+            carry_out(record.saga, call, world, writes);
         }
     }
 
@@ -294,6 +237,72 @@ impl Node {
                 _ => {}
             }
         }
+    }
+}
+
+/// A decision about an event, and the phase of the step before it.
+struct Call {
+    reaction: Reaction,
+    phase: StepPhase,
+    decision: Decision,
+}
+
+fn carry_out(saga: SagaNo, call: Call, world: &mut World, writes: &mut Vec<Write>) {
+    let Call {
+        reaction,
+        phase,
+        decision,
+    } = call;
+    let index = reaction.step();
+    let Some(step) = world.definition.step(index).cloned() else {
+        return;
+    };
+    let mutation = world.plan.mutation;
+    let repeats = mutation == Some(Mutation::SagaCompensationRepeats)
+        && matches!(reaction, Reaction::Compensate(_))
+        && phase == StepPhase::Compensated;
+    let (state, emission) = match decision {
+        Decision::Perform => {
+            let fails = step.failed.is_some() && world.random.below(world.plan.failures) == 0;
+            let outcome = if fails { Outcome::Failed } else { Outcome::Done };
+            let effect = if fails { Effect::Failed } else { Effect::Performed };
+            writes.push(Write::Effect(index, effect));
+            match StepState::performed(&step, outcome) {
+                Some((state, emission)) => (Some(state), Some(emission)),
+                None => return world.checks.demand(false, || format!("step {} cannot end", step.name)),
+            }
+        }
+        Decision::Compensate => {
+            writes.push(Write::Effect(index, Effect::Undone));
+            match StepState::compensated(&step) {
+                Some((state, emission)) => (Some(state), Some(emission)),
+                None => {
+                    return world
+                        .checks
+                        .demand(false, || format!("step {} cannot be undone", step.name));
+                }
+            }
+        }
+        Decision::Store(state, emission) => {
+            if state.phase == StepPhase::Cancelled {
+                writes.push(Write::Effect(index, Effect::Cancelled));
+            }
+            let forgets = mutation == Some(Mutation::SagaForgetsTombstone);
+            let is_forgotten = forgets && state.phase == StepPhase::Cancelled;
+            ((!is_forgotten).then_some(state), emission)
+        }
+        Decision::Ignore(_) if repeats => {
+            writes.push(Write::Effect(index, Effect::Undone));
+            (None, None)
+        }
+        Decision::Ignore(_) | Decision::Refuse(_) => (None, None),
+    };
+    if let Some(state) = state {
+        writes.push(Write::Step(index, state));
+    }
+    if let Some(emission) = emission {
+        let record = world.record(saga, &emission.event, None);
+        writes.push(Write::Outbox(record));
     }
 }
 
