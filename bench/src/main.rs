@@ -79,6 +79,10 @@ enum Child {
         job: apps::Job,
     },
     Watch(Watch),
+    Talk {
+        part: apps::requests::Part,
+        address: String,
+    },
 }
 
 /// Amount of load.
@@ -107,6 +111,7 @@ fn main() -> Result<()> {
         Some(Child::FillKeys(fill)) => return apps::fill(fill),
         Some(Child::Handle { runner, job }) => return apps::handle(*runner, job),
         Some(Child::Watch(watch)) => return readers::watch(watch),
+        Some(Child::Talk { part, address }) => return apps::requests::talk(*part, address),
         None => {}
     }
     check_names(&arguments.only)?;

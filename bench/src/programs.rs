@@ -37,6 +37,14 @@ impl Programs {
         Ok(Self { dir, classpath })
     }
 
+    /// Only Spring's request-reply.
+    pub fn build_spring() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let classpath = xtask(&["kafka", "classpath", "--jars", "spring"])?.trim().to_owned();
+        compile(&["Requests"], &classpath, dir.path())?;
+        Ok(Self { dir, classpath })
+    }
+
     /// The Go program with its subcommand.
     pub fn franz(&self, word: &str) -> Command {
         let mut command = Command::new(self.dir.path().join("franz"));

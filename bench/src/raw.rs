@@ -1,7 +1,7 @@
 //! A client that does as little as possible: frames that were encoded before, one blocking socket.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufReader, IoSlice, Read, Write},
     net::TcpStream,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -32,8 +32,34 @@ pub struct Connection {
 /// A socket, with or without TLS.
 enum Stream {
     Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Tls(Box<StreamOwned<ClientConnection, Buffered>>),
 }
+
+/// A socket that is read in large pieces: a TLS session alone would read 4 KiB at once.
+struct Buffered(BufReader<TcpStream>);
+
+impl Read for Buffered {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+impl Write for Buffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.get_mut().write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.get_mut().write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.get_mut().flush()
+    }
+}
+
+/// Bytes of TLS that one read takes from the socket.
+const TLS_READ_BYTES: usize = 256 << 10;
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -77,8 +103,9 @@ impl Connection {
 
     /// A connection with TLS; the handshake is done when this returns.
     pub fn open_tls(address: &str, config: &Arc<ClientConfig>, answer_max: usize) -> Result<Self> {
-        let mut socket = TcpStream::connect(address)?;
+        let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
+        let mut socket = Buffered(BufReader::with_capacity(TLS_READ_BYTES, socket));
         let mut tls = ClientConnection::new(Arc::clone(config), "localhost".try_into()?)?;
         // The plaintext of a whole request is encrypted at once.
         tls.set_buffer_limit(None);

@@ -3,6 +3,7 @@
 mod load;
 mod ours;
 mod plain;
+pub mod requests;
 
 use std::process::Command;
 

@@ -58,6 +58,7 @@ pub const SCENARIOS: &[Scenario] = &[
     apps::failures::SCENARIO,
     apps::breaker::SCENARIO,
     apps::join::SCENARIO,
+    apps::requests::SCENARIO,
 ];
 
 /// Costs of one load for one broker.

@@ -129,7 +129,7 @@ impl Failure {
     }
 }
 
-/// Notes the end of a task that nobody has asked to end, also by a panic.
+/// Notes the end of a task before it was asked to, also by a panic.
 struct EndGuard {
     name: String,
     stop: watch::Receiver<bool>,

@@ -95,10 +95,7 @@ pub enum StartError {
     #[error(transparent)]
     Settings(SettingErrors),
     #[error("cannot start {name}: {error}")]
-    Background {
-        name: String,
-        error: crate::handler::BoxError,
-    },
+    Background { name: String, error: BoxError },
 }
 
 /// Invalid client settings.

@@ -31,6 +31,7 @@ pub mod request_reply;
 mod route;
 mod routing;
 mod running;
+pub mod saga;
 mod serve;
 mod settings;
 pub mod status;

@@ -62,6 +62,14 @@ impl ConnectionArguments {
         Ok(Producer::new(config)?)
     }
 
+    /// Returns the settings of several clients once a broker is reachable.
+    pub(crate) async fn settings(&self) -> Result<ConfigMap> {
+        let map = self.map(&[], &[])?;
+        let config = ProducerConfig::resolve(&map)?;
+        self.wait_for_broker(&config.bootstrap_servers, i32::MAX).await?;
+        Ok(map)
+    }
+
     /// Creates an admin client once the cluster has responded.
     pub(crate) async fn admin(&self) -> Result<Admin> {
         let config = AdminConfig::resolve(&self.map(&[], &[])?)?;

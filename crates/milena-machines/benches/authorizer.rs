@@ -25,16 +25,19 @@ enum Shape {
     Prefixes,
     /// Prefixes that are prefixes of each other, five deep.
     Nested,
+    /// All prefixes belong to one principal.
+    OwnPrefixes,
     /// All rules are for one topic, each for another principal.
     OneTopic,
     /// All rules are for one topic and one principal, each for another host.
     OnePrincipal,
 }
 
-const SHAPES: [Shape; 5] = [
+const SHAPES: [Shape; 6] = [
     Shape::Literals,
     Shape::Prefixes,
     Shape::Nested,
+    Shape::OwnPrefixes,
     Shape::OneTopic,
     Shape::OnePrincipal,
 ];
@@ -56,6 +59,12 @@ fn rule(shape: Shape, number: u128) -> Acl {
             format!("team.application-{number}."),
             PatternType::Prefixed,
             number,
+            "*".to_owned(),
+        ),
+        Shape::OwnPrefixes => (
+            format!("team.application-{number}."),
+            PatternType::Prefixed,
+            5000,
             "*".to_owned(),
         ),
         Shape::Nested => {

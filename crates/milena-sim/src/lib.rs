@@ -24,6 +24,8 @@ mod mutation;
 mod network;
 mod outbox;
 mod queue;
+mod requests;
+mod saga;
 mod scenario;
 mod simulation;
 
@@ -52,7 +54,9 @@ pub fn run(scenario: Scenario, seed: u64, mutation: Option<Mutation>, with_histo
     match scenario {
         Scenario::App => return app::run(seed, mutation, with_history),
         Scenario::Logins => return logins::run(seed, mutation, with_history),
+        Scenario::Requests => return requests::run(seed, mutation, with_history),
         Scenario::Outbox => return outbox::run(seed, mutation, with_history),
+        Scenario::Saga => return saga::run(seed, mutation, with_history),
         _ => {}
     }
     let scenario::Plan { mut simulation, end } = scenario::plan(scenario, seed, mutation, with_history);

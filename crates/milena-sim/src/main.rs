@@ -31,7 +31,8 @@ fn scenario(name: &str) -> Result<Scenario, String> {
 }
 
 fn mutation(name: &str) -> Result<Mutation, String> {
-    let known = || Mutation::ALL.map(Mutation::name).join(", ");
+    let names = || Mutation::ALL.iter().map(|mutation| mutation.name());
+    let known = || names().collect::<Vec<_>>().join(", ");
     Mutation::from_name(name).ok_or_else(|| format!("unknown mutation; known are {}", known()))
 }
 

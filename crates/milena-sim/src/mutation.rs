@@ -99,10 +99,34 @@ pub enum Mutation {
     IgnoreRefusals,
     /// A relay that was paused sends events whose delivery should have ended.
     SendAfterDeadline,
+    /// A requester determines its position in the reply partition after its first request.
+    PositionAfterSend,
+    /// A reply completes the oldest pending request, so a duplicate completes another.
+    MatchRepliesInOrder,
+    /// A requester that starts again uses the correlation ids of its predecessor.
+    KeepRequestEpoch,
+    /// The deadlines of requests are not watched.
+    ForgetRequestDeadlines,
+    /// A request stays pending although its task has stopped waiting.
+    ForgetCancelled,
+    /// A service tries for ever to reply to a requester that is gone.
+    ReplyForEver,
+    /// A saga's step takes effect before the transaction with its state and its dedup row.
+    SagaDedupAfterEffect,
+    /// A compensation that arrives before its action is not remembered.
+    SagaForgetsTombstone,
+    /// The state of a saga is written without a look at its version.
+    SagaStateUnguarded,
+    /// Events of a saga are written after the transaction that they announce.
+    SagaOutboxOutside,
+    /// The timers of a saga's owner are lost when it crashes.
+    SagaTimersInMemory,
+    /// A compensation that is requested again is carried out again.
+    SagaCompensationRepeats,
 }
 
 impl Mutation {
-    pub const ALL: [Self; 48] = [
+    pub const ALL: &[Self] = &[
         Self::ReplyBeforeDurable,
         Self::AcceptStaleCommits,
         Self::OldStaticMembersSucceed,
@@ -151,6 +175,18 @@ impl Mutation {
         Self::MarkBeforeAck,
         Self::IgnoreRefusals,
         Self::SendAfterDeadline,
+        Self::PositionAfterSend,
+        Self::MatchRepliesInOrder,
+        Self::KeepRequestEpoch,
+        Self::ForgetRequestDeadlines,
+        Self::ForgetCancelled,
+        Self::ReplyForEver,
+        Self::SagaDedupAfterEffect,
+        Self::SagaForgetsTombstone,
+        Self::SagaStateUnguarded,
+        Self::SagaOutboxOutside,
+        Self::SagaTimersInMemory,
+        Self::SagaCompensationRepeats,
     ];
 
     /// The name on the command line.
@@ -204,10 +240,22 @@ impl Mutation {
             Self::MarkBeforeAck => "mark-before-ack",
             Self::IgnoreRefusals => "ignore-refusals",
             Self::SendAfterDeadline => "send-after-deadline",
+            Self::PositionAfterSend => "position-after-send",
+            Self::MatchRepliesInOrder => "match-replies-in-order",
+            Self::KeepRequestEpoch => "keep-request-epoch",
+            Self::ForgetRequestDeadlines => "forget-request-deadlines",
+            Self::ForgetCancelled => "forget-cancelled",
+            Self::ReplyForEver => "reply-for-ever",
+            Self::SagaDedupAfterEffect => "saga-dedup-after-effect",
+            Self::SagaForgetsTombstone => "saga-forgets-tombstone",
+            Self::SagaStateUnguarded => "saga-state-unguarded",
+            Self::SagaOutboxOutside => "saga-outbox-outside",
+            Self::SagaTimersInMemory => "saga-timers-in-memory",
+            Self::SagaCompensationRepeats => "saga-compensation-repeats",
         }
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mutation| mutation.name() == name)
+        Self::ALL.iter().copied().find(|mutation| mutation.name() == name)
     }
 }

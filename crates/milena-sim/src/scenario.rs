@@ -34,12 +34,16 @@ pub enum Scenario {
     App,
     /// Clients that log in and renew their sessions.
     Logins,
+    /// Requesters and services that exchange requests and replies.
+    Requests,
     /// Relays of an outbox table.
     Outbox,
+    /// Services that take part in sagas.
+    Saga,
 }
 
 impl Scenario {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Classic,
         Self::Consumer,
         Self::Migration,
@@ -47,7 +51,9 @@ impl Scenario {
         Self::Producers,
         Self::App,
         Self::Logins,
+        Self::Requests,
         Self::Outbox,
+        Self::Saga,
     ];
 
     /// The name on the command line.
@@ -60,7 +66,9 @@ impl Scenario {
             Self::Producers => "producers",
             Self::App => "app",
             Self::Logins => "logins",
+            Self::Requests => "requests",
             Self::Outbox => "outbox",
+            Self::Saga => "saga",
         }
     }
 

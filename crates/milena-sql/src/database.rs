@@ -116,6 +116,14 @@ impl Database {
         })
     }
 
+    /// Begins a transaction that only reads. In SQLite it does not wait for writers.
+    pub async fn begin_read(&self) -> Result<Transaction, sqlx::Error> {
+        Ok(match self {
+            Self::Postgres(pool) => Transaction::Postgres(pool.begin().await?),
+            Self::Sqlite(pool) => Transaction::Sqlite(pool.begin().await?),
+        })
+    }
+
     /// Closes all connections.
     pub async fn close(&self) {
         match self {

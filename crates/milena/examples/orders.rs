@@ -29,10 +29,9 @@ pub async fn open(url: &str) -> Result<Database, Box<dyn Error>> {
 
 async fn execute(transaction: &mut Transaction, statement: &'static str) -> Result<(), sqlx::Error> {
     match transaction {
-        Transaction::Postgres(transaction) => drop(query(statement).execute(&mut **transaction).await?),
-        Transaction::Sqlite(transaction) => drop(query(statement).execute(&mut **transaction).await?),
+        Transaction::Postgres(transaction) => query(statement).execute(&mut **transaction).await.map(drop),
+        Transaction::Sqlite(transaction) => query(statement).execute(&mut **transaction).await.map(drop),
     }
-    Ok(())
 }
 
 /// Inserts the next order and returns its number.

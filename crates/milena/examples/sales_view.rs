@@ -1,29 +1,31 @@
-//! A view built from events (CQRS): sales by country, kept in memory, with snapshots on disk. A start reads only the
-//! records after the last snapshot.
+//! A view built from events (CQRS): sales by country, kept in memory, with snapshots on disk or in a database. A start reads
+//! only the records after the last snapshot.
 //!
-//! `cargo run -p milena --example sales_view -- 127.0.0.1:9092 /tmp/countries` with the topic `sales`, whose keys are
-//! countries.
+//! `cargo run -p milena --features sql --example sales_view -- 127.0.0.1:9092 /tmp/countries` with the topic `sales`, whose
+//! keys are countries. Instances on several machines share their snapshots in a database: give them
+//! `postgres://app@db/shop` instead of the directory.
 
-use std::{collections::BTreeMap, error::Error, path::Path, time::Duration};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use milena::{
     app::{
         handler::BoxError,
         prelude::shutdown_signal,
-        projection::{FileSnapshots, Projection},
+        projection::{FileSnapshots, Projection, Snapshots},
     },
     prelude::*,
+    sql::{Database, SqlSnapshots},
 };
 
 pub type Countries = BTreeMap<String, u64>;
 
 /// The view, not yet up to date.
-pub fn sales_view(bootstrap: &str, directory: &Path) -> Result<Projection<Countries, FileSnapshots>, Box<dyn Error>> {
+pub fn sales_view<T: Snapshots>(bootstrap: &str, snapshots: T) -> Result<Projection<Countries, T>, Box<dyn Error>> {
     let config = ConsumerConfig::builder(bootstrap)
         .group_id("sales-view")
         .enable_auto_commit(false)
         .build()?;
-    let projection = Projection::new(config, ["sales"], FileSnapshots::new(directory)?)?;
+    let projection = Projection::new(config, ["sales"], snapshots)?;
     Ok(projection.snapshot_every(Duration::from_secs(3600), 10_000))
 }
 
@@ -34,12 +36,15 @@ pub fn count(countries: &mut Countries, sale: RecordRef<'_>) -> Result<(), BoxEr
     Ok(())
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let bootstrap = arguments.next().unwrap_or_else(|| "127.0.0.1:9092".to_owned());
-    let directory = arguments.next().unwrap_or_else(|| "countries".to_owned());
-    let projection = sales_view(&bootstrap, directory.as_ref())?;
+/// Snapshots of the view in a database.
+pub async fn in_database(url: &str) -> Result<SqlSnapshots, Box<dyn Error>> {
+    let database = Database::connect(url).await?;
+    database.migrate().await?;
+    Ok(SqlSnapshots::new(database, "sales-view"))
+}
+
+/// Keeps the view up to date until SIGINT or SIGTERM, and prints it.
+async fn run<T: Snapshots>(projection: Projection<Countries, T>) -> Result<(), Box<dyn Error>> {
     let view = projection.view();
     let print = async {
         shutdown_signal().await;
@@ -49,4 +54,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     projection.run_until(count, print).await?;
     Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let bootstrap = arguments.next().unwrap_or_else(|| "127.0.0.1:9092".to_owned());
+    let place = arguments.next().unwrap_or_else(|| "countries".to_owned());
+    if place.contains("://") {
+        run(sales_view(&bootstrap, in_database(&place).await?)?).await
+    } else {
+        run(sales_view(&bootstrap, FileSnapshots::new(&place)?)?).await
+    }
 }

@@ -13,6 +13,8 @@ const VERSION: &str = "4.3.1";
 const OLD_VERSION: &str = "3.6.2";
 /// Confluent's Parallel Consumer, which is measured beside our runtime.
 const PARALLEL_VERSION: &str = "0.5.3.3";
+/// Spring for Apache Kafka, whose request-reply is tested with ours.
+const SPRING_VERSION: &str = "4.1.1";
 const JAVA_VERSION_MIN: u32 = 17;
 const INSTALL_HINT: &str = "on Debian or Ubuntu: apt-get install openjdk-17-jdk-headless maven";
 
@@ -27,6 +29,8 @@ pub(crate) enum Jars {
     Old,
     /// Confluent's Parallel Consumer 0.5.3.3 with the client that it was made for.
     Parallel,
+    /// Spring for Apache Kafka 4.1.1.
+    Spring,
 }
 
 impl Jars {
@@ -36,6 +40,7 @@ impl Jars {
             Self::Streams => format!("kafka-streams-{VERSION}"),
             Self::Old => format!("kafka-tools-{OLD_VERSION}"),
             Self::Parallel => format!("parallel-consumer-{PARALLEL_VERSION}"),
+            Self::Spring => format!("spring-kafka-{SPRING_VERSION}"),
         }
     }
 
@@ -51,13 +56,14 @@ impl Jars {
                 &["parallel-consumer-core"],
                 PARALLEL_VERSION,
             ),
+            Self::Spring => ("org.springframework.kafka", &["spring-kafka"], SPRING_VERSION),
         }
     }
 
     /// Loggers of one generation do not serve the other.
     fn logger_version(self) -> &'static str {
         match self {
-            Self::Parallel => "2.0.13",
+            Self::Parallel | Self::Spring => "2.0.13",
             _ => "1.7.36",
         }
     }

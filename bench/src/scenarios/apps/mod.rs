@@ -4,6 +4,7 @@ pub mod breaker;
 pub mod copy;
 pub mod failures;
 pub mod join;
+pub mod requests;
 pub mod work;
 
 use anyhow::Result;

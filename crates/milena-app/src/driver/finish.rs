@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use milena_machines::app::{
@@ -16,6 +17,7 @@ use super::{
     Engine, Payload, PendingOutput, State,
     notices::{Cause, Notice},
     publisher::PublishOrder,
+    stored_offsets::FencedCall,
 };
 use crate::{
     clock::millis,
@@ -26,6 +28,9 @@ use crate::{
     route::Delivery,
     worker::{CallResult, HandlerOutcome, JobPart, Report, RunTotals},
 };
+
+/// Delay of records that are handled again because of another record of their batch.
+const AGAIN: Duration = Duration::from_millis(1);
 
 /// A partition that does not move.
 pub(super) struct Stall {
@@ -119,8 +124,10 @@ impl Engine {
             }
             if let Err(fault) = &finished.outcome {
                 let fault = Arc::clone(fault);
-                if self.take_fenced(state, now_ms, finished.record, &fault) {
-                    continue;
+                match self.take_fenced(state, now_ms, finished.record, &fault) {
+                    FencedCall::No => {}
+                    FencedCall::Own => continue,
+                    FencedCall::Other => finished.outcome = Ok(HandlerOutcome::RetryAfter(AGAIN)),
                 }
             }
             match finished.part {
@@ -200,10 +207,7 @@ impl Engine {
         };
         match finished.outcome {
             Ok(settled) => {
-                let settled = match settled {
-                    HandlerOutcome::Reply(reply) => self.address_reply(payload, &reply),
-                    settled => settled,
-                };
+                let settled = self.address_reply(payload, settled);
                 let (outcome, counter): (Outcome, fn(&HandlerMetrics) -> &_) = match settled {
                     HandlerOutcome::Ok | HandlerOutcome::Reply(_) => (Outcome::Done, |metrics| &metrics.success),
                     HandlerOutcome::Skip => (Outcome::Skipped, |metrics| &metrics.skipped),

@@ -60,10 +60,14 @@ pub(super) fn expiry(engine: &Engine, route: &Route) -> Option<Expiry> {
 }
 
 impl Engine {
-    /// Finds out where a reply goes. The outcome is an output, or nothing if there is nothing to write.
-    pub(super) fn address_reply(&self, payload: &Payload, reply: &OutReply) -> HandlerOutcome {
+    /// Finds out where a reply goes. The outcome is an output, or nothing if there is nothing to write. Other outcomes
+    /// stay as they are.
+    pub(super) fn address_reply(&self, payload: &Payload, outcome: HandlerOutcome) -> HandlerOutcome {
+        let HandlerOutcome::Reply(reply) = outcome else {
+            return outcome;
+        };
         let handler = payload.scope.handler;
-        let addressed = self.addressed(handler, payload, reply);
+        let addressed = self.addressed(handler, payload, &reply);
         if reply.emit.is_empty() && addressed.is_none() {
             return HandlerOutcome::Ok;
         }

@@ -38,6 +38,15 @@ pub(super) struct FencedPartition {
     due: Instant,
 }
 
+/// Whether the transaction of a record was refused because a partition has a newer owner.
+pub(super) enum FencedCall {
+    No,
+    /// Its own partition: the record is gone.
+    Own,
+    /// The partition of another record in its batch: it is handled again.
+    Other,
+}
+
 impl FencedPartition {
     fn backoff(&self) -> Duration {
         RECLAIM_FIRST.saturating_mul(1 << self.tries.min(5)).min(RECLAIM_MAX)
@@ -77,18 +86,20 @@ impl Engine {
         Some(source)
     }
 
-    /// Takes the result of a call whose transaction was refused because its partition has a newer owner. Returns whether
-    /// it was one.
-    pub(super) fn take_fenced(&self, state: &mut State, now_ms: i64, record: RecordId, fault: &Fault) -> bool {
+    /// Takes the result of a call whose transaction was refused because a partition has a newer owner.
+    pub(super) fn take_fenced(&self, state: &mut State, now_ms: i64, record: RecordId, fault: &Fault) -> FencedCall {
         let Some(fenced) = fault.error().downcast_ref::<Fenced>() else {
-            return false;
+            return FencedCall::No;
         };
         let own = state.scheduler.payload(record).map(|payload| payload.first());
         if let Some(source) = self.fence(state, now_ms, fenced) {
             self.wake_source(usize::from(source.0));
         }
-        // A record of another partition in the same batch is handled again.
-        own.is_none_or(|own| *own.topic_partition() == fenced.partition)
+        if own.is_none_or(|own| *own.topic_partition() == fenced.partition) {
+            FencedCall::Own
+        } else {
+            FencedCall::Other
+        }
     }
 
     /// Commits to the store, then to Kafka.
@@ -120,6 +131,7 @@ impl Engine {
         let result = result.inspect_err(
             |error| tracing::warn!(event = "offsets_not_stored", %error, "storing offsets failed, retrying: {error}"),
         );
+        let has_fenced = result.as_ref().is_ok_and(|fenced| !fenced.is_empty());
         self.act(None, |state, now_ms| {
             let Ok(fenced) = result else {
                 return state.scheduler.handle_committed(now_ms, source, CommitResult::Failed);
@@ -137,7 +149,7 @@ impl Engine {
             state.command_to(source, SourceCommand::Copy(offsets));
             state.scheduler.handle_committed(now_ms, source, CommitResult::Ok);
         });
-        if self.state().fenced.values().any(|fenced| fenced.source == source) {
+        if has_fenced {
             self.wake_source(usize::from(source.0));
         }
     }
@@ -154,8 +166,14 @@ impl Engine {
         }
         let now = self.clock.instant();
         let state = self.state();
-        let due = state.fenced.values().filter(|fenced| fenced.source == source);
-        let next = due.map(|fenced| fenced.due.saturating_duration_since(now)).min();
+        let is_waiting = |partition: &TopicPartition, fenced: &FencedPartition| {
+            fenced.source == source && !state.owned.contains_key(partition)
+        };
+        let waiting = state.fenced.iter();
+        let waiting = waiting.filter(|(partition, fenced)| is_waiting(partition, fenced));
+        let next = waiting
+            .map(|(_, fenced)| fenced.due.saturating_duration_since(now))
+            .min();
         next.map_or(max, |next| next.clamp(Duration::from_millis(1), max))
     }
 
@@ -170,7 +188,7 @@ impl Engine {
         consumer: &mut RebalanceConsumer,
         (states, setup): (&States, &Setup),
     ) {
-        if self.offset_store.is_none() {
+        if self.offset_store.is_none() || self.state().fenced.is_empty() {
             return;
         }
         let due = self.take_due(source, &consumer.assignment());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use milena_machines::saga::DefinitionError;
+
 /// One error in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +29,8 @@ pub enum FileError {
     Unset { path: String, name: String },
     #[error("{path}: {problem}")]
     Handler { path: String, problem: String },
+    #[error("{path}: {problem}")]
+    Saga { path: String, problem: DefinitionError },
     /// A client setting that the client refuses.
     #[error("{0}")]
     Setting(String),

@@ -9,6 +9,7 @@ use crate::{
     policy::{
         DeadLetters, DlqLimit, Exhausted, NullKey, Order, Policy, Rate, Retry, RetryOrdering, Watermarks, WhenFull,
     },
+    request_reply::Replies,
     route::Delivery,
 };
 
@@ -24,6 +25,8 @@ pub struct HandlerFile {
     pub command: Option<Vec<String>>,
     /// For `milena run`: the URL of a service that gets one request per record.
     pub http: Option<String>,
+    /// The body of the service's response is the reply to the record, which is a request.
+    pub http_replies: bool,
     /// TLS of the service, for https.
     pub http_tls: HttpTls,
     /// Whether a program that does not start, or a service that is down, pauses the handler's partitions. Otherwise it
@@ -41,6 +44,7 @@ impl HandlerFile {
             policy: policy(keys),
             command: keys.get("command"),
             http: keys.get("http"),
+            http_replies: http_replies(keys),
             http_tls: http_tls(keys),
             pause_when_down: keys.get("pause_when_down").unwrap_or(true),
             start_timeout: keys.get("start_timeout").unwrap_or(START_TIMEOUT),
@@ -48,6 +52,17 @@ impl HandlerFile {
         keys.finish();
         file
     }
+}
+
+fn http_replies(keys: &Keys<'_>) -> bool {
+    let read = keys.get_as("http_response", "\"outcome\" or \"reply\"", |value| {
+        match value.as_str()? {
+            "outcome" => Some(false),
+            "reply" => Some(true),
+            _ => None,
+        }
+    });
+    read.unwrap_or(false)
 }
 
 fn http_tls(keys: &Keys<'_>) -> HttpTls {
@@ -129,6 +144,7 @@ fn policy(keys: &Keys<'_>) -> Policy {
         ),
     );
     policy.dlq_limit = dlq_limit(keys);
+    policy.replies = replies(keys);
     if let Some(batch) = keys.inner("batch") {
         set(&mut policy.batch_size, batch.get("size"));
         set::<Duration>(&mut policy.batch_linger, batch.get("linger"));
@@ -172,6 +188,20 @@ fn dlq_limit(keys: &Keys<'_>) -> Option<DlqLimit> {
     set(&mut guard.consecutive, inner.get("consecutive"));
     inner.finish();
     Some(guard)
+}
+
+fn replies(keys: &Keys<'_>) -> Option<Replies> {
+    let inner = keys.inner("replies")?;
+    let mut replies = Replies::default();
+    set(&mut replies.topics, inner.get("topics"));
+    if let Some(handle) = inner.get::<bool>("handle_expired") {
+        replies.skip_expired = !handle;
+    }
+    set(&mut replies.errors, inner.get("errors"));
+    set::<Duration>(&mut replies.clock_skew, inner.get("clock_skew"));
+    set::<Duration>(&mut replies.timeout, inner.get("timeout"));
+    inner.finish();
+    Some(replies)
 }
 
 fn read_retry(keys: &Keys<'_>, retry: &mut Retry) {

@@ -27,6 +27,7 @@ mod handlers;
 mod keys;
 mod overrides;
 mod replay;
+mod saga;
 mod settings;
 mod source;
 
@@ -37,6 +38,7 @@ use toml::Value;
 
 pub use error::{FileError, FileErrors, LocatedError};
 pub use handlers::HandlerFile;
+pub use saga::SagaFile;
 
 use crate::{
     App, Replay, UnknownTopic,

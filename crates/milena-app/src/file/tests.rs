@@ -165,6 +165,19 @@ fn a_topic_that_begins_with_a_caret_is_a_regular_expression() {
 }
 
 #[test]
+fn every_delivery_has_a_name() {
+    for (name, expected) in [
+        ("at-most-once", Delivery::AtMostOnce),
+        ("at-least-once", Delivery::AtLeastOnce),
+        ("exactly-once", Delivery::ExactlyOnce),
+        ("stored-offsets", Delivery::StoredOffsets),
+    ] {
+        let file = format!("group = \"billing\"\n[[handlers]]\ntopic = \"orders\"\ndelivery = \"{name}\"");
+        assert_eq!(AppFile::parse(&file).unwrap().handlers[0].delivery, Some(expected));
+    }
+}
+
+#[test]
 fn all_that_is_wrong_is_reported_at_once_with_its_line() {
     let errors = AppFile::parse(
         r#"gruop = "billing"

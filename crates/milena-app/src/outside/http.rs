@@ -88,6 +88,7 @@ pub struct HttpHandler {
     /// Path of the handler in its file, for messages.
     place: String,
     breaker: Option<String>,
+    replies_with_body: bool,
 }
 
 impl HttpHandler {
@@ -123,6 +124,7 @@ impl HttpHandler {
             timeout: None,
             place: "handler".to_owned(),
             breaker: None,
+            replies_with_body: false,
         })
     }
 
@@ -142,6 +144,13 @@ impl HttpHandler {
         self
     }
 
+    /// The body of a response is the value of the reply to the record, and not an outcome.
+    #[must_use]
+    pub fn reply_with_body(mut self) -> Self {
+        self.replies_with_body = true;
+        self
+    }
+
     /// Sends a record and waits for the response.
     pub async fn handle(self: Arc<Self>, cx: Cx) -> Result<Done, Fault> {
         let body = serde_json::to_vec(&RecordMessage::new(0, &cx)).map_err(Fault::poison)?;
@@ -152,6 +161,9 @@ impl HttpHandler {
         let response = self.client.send(&request).await.map_err(|error| self.failed(error))?;
         if !response.is_success() {
             return Err(self.fault(self.refused(&response)));
+        }
+        if self.replies_with_body {
+            return Ok(Done::reply(response.body));
         }
         if response.body.trim_ascii().is_empty() {
             return Ok(Done::Ok);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     handler::{BoxError, Cx, Done, Fault, OutRecord},
     json::{Text, WrittenText},
+    request_reply::OutReply,
 };
 
 /// A record to be handled.
@@ -61,6 +62,7 @@ pub(super) struct OutcomeMessage {
     retry_after_ms: Option<u64>,
     #[serde(default)]
     emit: Vec<Emitted>,
+    reply: Option<WrittenReply>,
     error: Option<String>,
     intent: Option<WrittenIntent>,
     dependency: Option<String>,
@@ -87,6 +89,32 @@ struct Emitted {
     #[serde(default)]
     headers: Vec<(String, Option<WrittenText>)>,
     timestamp: Option<i64>,
+}
+
+/// A reply to the record, which is a request: a value, or an error.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenReply {
+    key: Option<WrittenText>,
+    value: Option<WrittenText>,
+    #[serde(default)]
+    headers: Vec<(String, Option<WrittenText>)>,
+    error: Option<String>,
+    class: Option<String>,
+}
+
+impl WrittenReply {
+    fn reply(self, emit: Vec<OutRecord>) -> Result<OutReply, BoxError> {
+        let mut reply = match &self.error {
+            Some(error) => OutReply::error(self.class.as_deref().unwrap_or("error"), error),
+            None => OutReply::default(),
+        };
+        (reply.key, reply.value, reply.emit) = (bytes(self.key)?, bytes(self.value)?, emit);
+        for (name, value) in self.headers {
+            reply.headers.push((name.into(), bytes(value)?));
+        }
+        Ok(reply)
+    }
 }
 
 fn bytes(written: Option<WrittenText>) -> Result<Option<Bytes>, BoxError> {
@@ -132,6 +160,9 @@ impl OutcomeMessage {
         }
         let records: Result<Vec<OutRecord>, BoxError> = self.emit.into_iter().map(Emitted::record).collect();
         let records = records.map_err(Fault::retry)?;
+        if let Some(reply) = self.reply {
+            return Ok(reply.reply(records).map_err(Fault::retry)?.into());
+        }
         Ok(if records.is_empty() {
             Done::Ok
         } else {
@@ -161,6 +192,11 @@ mod tests {
         let emitted = outcome(r#"{"emit":[{"topic":"t","key":"k","value":{"base64":"AP8="},"headers":[["h","v"]]}]}"#);
         let expected = OutRecord::new("t").key("k").value(&b"\x00\xff"[..]).header("h", "v");
         assert_eq!(emitted.unwrap(), Done::Emit(vec![expected]));
+        let replied = outcome(r#"{"reply":{"value":"42","headers":[["unit","EUR"]]},"emit":[{"topic":"t"}]}"#);
+        let expected = OutReply::new("42").header("unit", "EUR").and_emit(OutRecord::new("t"));
+        assert_eq!(replied.unwrap(), expected.into());
+        let refused = outcome(r#"{"reply":{"error":"no such share","class":"unknown"}}"#);
+        assert_eq!(refused.unwrap(), OutReply::error("unknown", "no such share").into());
         let intent = |text: &str| outcome(text).unwrap_err().intent().clone();
         assert_eq!(intent(r#"{"error":"e"}"#), Intent::Retry);
         assert_eq!(intent(r#"{"error":"e","intent":"poison"}"#), Intent::Poison);

@@ -10,6 +10,7 @@
 //! {"id":1,"duplicate":true}
 //! {"id":1,"retry_after_ms":500}
 //! {"id":1,"emit":[{"topic":"bills","key":"anna","value":"a bill"}]}
+//! {"id":1,"reply":{"value":"a quote"}}
 //! {"id":1,"error":"no money","intent":"retry"}
 //! {"id":1,"error":"no response","intent":"dependency","dependency":"payments"}
 //! ```
@@ -105,6 +106,9 @@ fn on_service(mut app: App, handler: &HandlerFile, address: &str, place: &str) -
     if handler.pause_when_down {
         app = app.around_handler(address);
         service = service.breaker(address);
+    }
+    if handler.http_replies {
+        service = service.reply_with_body();
     }
     let service = Arc::new(service);
     let breaker = handler.pause_when_down.then(|| address.to_owned());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use milena_wire::messages::*;
+use milena_wire::{errors::ErrorCode, messages::*};
 
 use crate::{
     acl_table::{self, Bed},
@@ -259,5 +259,26 @@ fn decisions_are_counted() {
             "{sample} is not in\n{metrics}"
         );
     }
+    running.shutdown();
+}
+
+#[test]
+fn acls_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = [&SETTINGS[..], &[("milena.max.acls", "2")]].concat();
+    let running = start(dir.path(), &settings);
+    let mut admin = running.client();
+    let refused = ErrorCode::PolicyViolation.code();
+    assert_eq!(create_acls(&mut admin, vec![acl(2, "a", 3), acl(2, "b", 3)]), [0, 0]);
+    // One that exists takes no room.
+    assert_eq!(create_acls(&mut admin, vec![acl(2, "a", 3)]), [0]);
+    let request = CreateAclsRequest {
+        creations: vec![acl(2, "c", 3)],
+        ..Default::default()
+    };
+    let result = admin.call(&request, 3).results.remove(0);
+    assert_eq!(result.error_code, refused);
+    let message = result.error_message.unwrap();
+    assert!(message.contains("milena.max.acls is 2"), "{message}");
     running.shutdown();
 }

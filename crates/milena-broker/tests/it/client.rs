@@ -24,6 +24,7 @@ pub struct Client {
     /// The socket of the stream, unless it has TLS.
     socket: Option<TcpStream>,
     correlation_id: i32,
+    pub client_id: &'static str,
 }
 
 /// A socket, or TLS on it.
@@ -39,6 +40,7 @@ impl Client {
             stream: Box::new(stream),
             socket: None,
             correlation_id: 0,
+            client_id: "tests",
         }
     }
 
@@ -49,6 +51,7 @@ impl Client {
             socket: Some(stream.try_clone().unwrap()),
             stream: Box::new(stream),
             correlation_id: 0,
+            client_id: "tests",
         }
     }
 
@@ -87,7 +90,7 @@ impl Client {
 
     pub fn send<R: Request>(&mut self, request: &R, version: i16) {
         self.correlation_id += 1;
-        let frame = frame::encode_request(request, version, self.correlation_id, Some(&"tests".into())).unwrap();
+        let frame = frame::encode_request(request, version, self.correlation_id, Some(&self.client_id.into())).unwrap();
         self.send_frame(frame);
     }
 
@@ -276,4 +279,39 @@ pub fn values(records: &Bytes) -> Vec<(i64, String)> {
         }));
     }
     values
+}
+
+/// The entity of a quota: types, and names or `None` for the default.
+#[allow(dead_code, reason = "for tests of quotas")]
+pub type QuotaEntity<'a> = &'a [(&'a str, Option<&'a str>)];
+
+/// A change of the quotas of one entity; `None` removes one.
+#[allow(dead_code, reason = "for tests of quotas")]
+pub fn alter_quotas_request(
+    entity: QuotaEntity<'_>,
+    ops: &[(&str, Option<f64>)],
+    validate_only: bool,
+) -> AlterClientQuotasRequest {
+    let entity = entity
+        .iter()
+        .map(|(entity_type, name)| alter_client_quotas_request::EntityData {
+            entity_type: (*entity_type).into(),
+            entity_name: name.map(Into::into),
+            ..Default::default()
+        });
+    let ops = ops.iter().map(|(key, value)| alter_client_quotas_request::OpData {
+        key: (*key).into(),
+        value: value.unwrap_or(0.0),
+        remove: value.is_none(),
+        ..Default::default()
+    });
+    AlterClientQuotasRequest {
+        entries: vec![alter_client_quotas_request::EntryData {
+            entity: entity.collect(),
+            ops: ops.collect(),
+            ..Default::default()
+        }],
+        validate_only,
+        ..Default::default()
+    }
 }

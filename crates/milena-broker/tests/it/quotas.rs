@@ -10,57 +10,27 @@ use milena_broker::Options;
 use milena_wire::{errors::ErrorCode, messages::*};
 
 use crate::{
-    client::{Client, batch, fetch_request, produce_request, values},
+    client::{Client, QuotaEntity, alter_quotas_request, batch, fetch_request, produce_request, values},
     paused::{Scene, play},
     running::{start, start_with},
 };
 
-type Entity<'a> = &'a [(&'a str, Option<&'a str>)];
-
-const ANONYMOUS: Entity<'_> = &[("user", Some("ANONYMOUS"))];
-
-fn entry(entity: Entity<'_>, ops: &[(&str, Option<f64>)]) -> alter_client_quotas_request::EntryData {
-    alter_client_quotas_request::EntryData {
-        entity: entity
-            .iter()
-            .map(|(entity_type, name)| alter_client_quotas_request::EntityData {
-                entity_type: (*entity_type).into(),
-                entity_name: name.map(Into::into),
-                ..Default::default()
-            })
-            .collect(),
-        ops: ops
-            .iter()
-            .map(|(key, value)| alter_client_quotas_request::OpData {
-                key: (*key).into(),
-                value: value.unwrap_or(0.0),
-                remove: value.is_none(),
-                ..Default::default()
-            })
-            .collect(),
-        ..Default::default()
-    }
-}
+const ANONYMOUS: QuotaEntity<'_> = &[("user", Some("ANONYMOUS"))];
 
 fn alter(
     client: &mut Client,
-    entity: Entity<'_>,
+    entity: QuotaEntity<'_>,
     ops: &[(&str, Option<f64>)],
     validate_only: bool,
 ) -> (ErrorCode, String) {
-    let request = AlterClientQuotasRequest {
-        entries: vec![entry(entity, ops)],
-        validate_only,
-        ..Default::default()
-    };
-    let response = client.call(&request, 1);
+    let response = client.call(&alter_quotas_request(entity, ops, validate_only), 1);
     assert_eq!(response.entries.len(), 1);
     let result = &response.entries[0];
     let code = ErrorCode::from_code(result.error_code).unwrap();
     (code, result.error_message.as_deref().unwrap_or_default().to_owned())
 }
 
-fn set(client: &mut Client, entity: Entity<'_>, key: &str, quota: impl Into<Option<f64>>) {
+fn set(client: &mut Client, entity: QuotaEntity<'_>, key: &str, quota: impl Into<Option<f64>>) {
     let (code, message) = alter(client, entity, &[(key, quota.into())], false);
     assert_eq!(code, ErrorCode::None, "{message}");
 }
@@ -92,7 +62,7 @@ fn quotas_are_stored_described_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let broker = start(dir.path(), &[]);
     let mut client = broker.client();
-    let user: Entity<'_> = &[("user", Some("Günter \"x\"")), ("client-id", None)];
+    let user: QuotaEntity<'_> = &[("user", Some("Günter \"x\"")), ("client-id", None)];
     set(&mut client, user, "producer_byte_rate", 1024.0);
     set(&mut client, user, "request_percentage", 12.5);
     set(
@@ -133,7 +103,7 @@ fn bad_requests_have_kafkas_codes() {
     let mut client = broker.client();
     let rate = [("producer_byte_rate", Some(1.0))];
     let (long, host) = ("x".repeat(301), [("ip", Some("no.such.host.invalid"))]);
-    let cases: [(Entity<'_>, &str); 6] = [
+    let cases: [(QuotaEntity<'_>, &str); 6] = [
         (&[], "empty"),
         (&[("user", Some(""))], "Empty user"),
         (&[("group", Some("a"))], "Unhandled"),
@@ -482,5 +452,25 @@ fn the_window_of_quotas_is_a_setting() {
             "{}",
             response.throttle_time_ms
         );
+    });
+}
+
+#[test]
+fn clients_above_the_limit_share_one_measurement() {
+    play(Options::default(), &[("milena.max.quota.clients", "1")], |scene| {
+        set(
+            &mut scene.client(),
+            &[("client-id", None)],
+            "producer_byte_rate",
+            1000.0,
+        );
+        let produce = produce_request("letters", 0, batch(&[&"x".repeat(6_000)]));
+        let throttled = ["a", "b", "c"].map(|client_id| {
+            let mut client = scene.client();
+            client.client_id = client_id;
+            client.call(&produce, 12).throttle_time_ms > 0
+        });
+        // 10,000 bytes are the most in a window: the first has its own, the others have one together.
+        assert_eq!(throttled, [false, false, true]);
     });
 }

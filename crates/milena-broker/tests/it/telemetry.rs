@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::{
     client::Client,
     foreign_suites::{SET, alter, describe, running, value_of},
-    running::{Running, start, start_with},
+    running::{Running, start, try_start_with},
 };
 
 const CLIENT_METRICS: i8 = 16;
@@ -125,14 +125,14 @@ fn a_broker_without_a_receiver_asks_no_client_for_metrics() {
 }
 
 /// A broker with a receiver, and a client with a subscription of 100 ms.
-fn receiving() -> (TempDir, Running, Arc<Received>, Client) {
+fn receiving(settings: &[(&str, &str)]) -> (TempDir, Running, Arc<Received>, Client) {
     let dir = tempfile::tempdir().unwrap();
     let received = Arc::new(Received::default());
     let options = Options {
         telemetry: Some(received.clone()),
         ..Options::default()
     };
-    let broker = start_with(options, dir.path());
+    let broker = try_start_with(options, dir.path(), settings).unwrap();
     let mut client = broker.client();
     let keys = say_hello(&mut client, "some-java-client");
     assert!(!keys.contains(&71), "there is nothing to ask for yet");
@@ -150,7 +150,7 @@ fn receiving() -> (TempDir, Running, Arc<Received>, Client) {
 
 #[test]
 fn clients_push_what_they_are_asked_for() {
-    let (_dir, broker, received, mut client) = receiving();
+    let (_dir, broker, received, mut client) = receiving(&[]);
     let subscription = subscribe(&mut client, Uuid::ZERO);
     assert_eq!((subscription.error_code, subscription.push_interval_ms), (0, 100));
     assert_eq!(subscription.requested_metrics, ["a.", "b."]);
@@ -189,7 +189,7 @@ fn clients_push_what_they_are_asked_for() {
 
 #[test]
 fn a_push_that_cannot_be_read_is_refused() {
-    let (_dir, broker, received, mut client) = receiving();
+    let (_dir, broker, received, mut client) = receiving(&[]);
     // Each is another client, so that none comes too early.
     for (number, codec, size, expected) in [
         (0, 0, 10, ErrorCode::InvalidRequest),
@@ -210,5 +210,17 @@ fn a_push_that_cannot_be_read_is_refused() {
         assert_eq!(refused, Some(expected));
     }
     assert!(received.0.lock().unwrap().is_empty());
+    broker.shutdown();
+}
+
+#[test]
+fn a_client_above_the_limit_takes_the_room_of_the_one_that_was_silent_for_longest() {
+    let (_dir, broker, _, mut client) = receiving(&[("milena.max.client.metrics.instances", "1")]);
+    let first = subscribe(&mut client, Uuid::ZERO).client_instance_id;
+    // A client that is known must wait for its interval, unless it was forgotten meanwhile.
+    let again = |client: &mut Client| ErrorCode::from_code(subscribe(client, first).error_code);
+    assert_eq!(again(&mut client), Some(ErrorCode::ThrottlingQuotaExceeded));
+    subscribe(&mut client, Uuid::ZERO);
+    assert_eq!(again(&mut client), Some(ErrorCode::None));
     broker.shutdown();
 }

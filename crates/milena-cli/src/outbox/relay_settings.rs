@@ -61,7 +61,9 @@ impl RelaySettings {
         let mut settings = Self::default();
         for (key, value, origin) in read_file(path)?.settings() {
             match key.strip_prefix("kafka.") {
-                Some(key) => drop(settings.kafka.set_from(key, value, origin.clone())),
+                Some(key) => {
+                    settings.kafka.set_from(key, value, origin.clone());
+                }
                 None => settings.set(key, value, origin)?,
             }
         }

@@ -1,6 +1,7 @@
 //! `milena produce`: sends lines as records.
 
 mod line;
+mod request;
 
 use std::{
     fs::File,
@@ -25,11 +26,15 @@ Examples:
   echo 'vienna:Dear Milena,' | milena produce letters -K:
   milena produce letters letters.txt -k vienna -H from=prague
   milena consume letters -e -f json | milena produce copy --json
+  echo ACME | milena produce quotes.requests --request --timeout 2s
 
 Each line is the value of a record. With --json each line is an object as
 `milena consume -f json` prints it: key, value and headers (text, or
 {\"base64\": …}), partition and timestamp, all of them optional. An object without
-a value is a tombstone. The command exits when all records are acknowledged.";
+a value is a tombstone. The command exits when all records are acknowledged.
+
+With --request each record is a request, and the values of the replies are
+printed in the order of the requests.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -60,6 +65,8 @@ pub(crate) struct Arguments {
     /// Lines are JSON objects
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    request: request::RequestArguments,
     #[command(flatten)]
     connection: ConnectionArguments,
 }
@@ -114,6 +121,9 @@ async fn produce(arguments: &Arguments) -> Result<()> {
         }
         None => Box::new(io::stdin().lock()),
     };
+    if arguments.request.is_set() {
+        return request::send(arguments, topic, source).await;
+    }
     let producer = arguments.connection.producer().await?;
     if file.is_none() && io::stdin().is_terminal() {
         log::notice("each line becomes a record; Ctrl-D to finish");
@@ -131,41 +141,77 @@ async fn send_lines(
     producer: &Producer,
     arguments: &Arguments,
     topic: &str,
-    mut source: impl BufRead,
+    source: impl BufRead,
 ) -> Result<Deliveries> {
     let mut deliveries = Deliveries::default();
-    let mut text = Vec::new();
-    for number in 1_u64.. {
-        text.clear();
-        if source.read_until(b'\n', &mut text).context("cannot read the input")? == 0 {
-            break;
-        }
-        if text.last() == Some(&b'\n') {
-            text.pop();
-        }
-        let line = match (arguments.json, &arguments.key_separator) {
-            (false, None) => Line::of_value(&text),
-            (false, Some(separator)) => Line::of_key_and_value(&text, separator.as_bytes()),
-            (true, _) => match Line::parse(&text) {
-                Ok(line) => line,
-                Err(error) => bail!("line {number} is not valid for --json: {error}; the lines before it were sent"),
-            },
-        };
-        let given = arguments
-            .headers
-            .iter()
-            .map(|(key, value)| Header::new(key, value.as_bytes()));
-        let headers: Vec<Header<'_>> = line.headers().chain(given).collect();
-        let is_null = |value: &[u8]| arguments.null_if_empty && value.is_empty();
-        let record = ProducerRecord {
-            topic,
-            partition: line.partition().or(arguments.partition),
-            key: line.key().or_else(|| arguments.key.as_deref().map(str::as_bytes)),
-            value: line.value().filter(|value| !is_null(value)),
-            headers: &headers,
-            timestamp: line.timestamp(),
-        };
+    let mut lines = Lines::new(arguments, source);
+    while let Some(line) = lines.next()? {
+        let headers = arguments.headers_of(&line);
+        let record = arguments.record(topic, &line, &headers);
         deliveries.push(producer.enqueue(record).await?);
     }
     Ok(deliveries)
+}
+
+/// Lines of the input, one at a time.
+struct Lines<'a, S> {
+    arguments: &'a Arguments,
+    source: S,
+    text: Vec<u8>,
+    number: u64,
+}
+
+impl<'a, S: BufRead> Lines<'a, S> {
+    fn new(arguments: &'a Arguments, source: S) -> Self {
+        Self {
+            arguments,
+            source,
+            text: Vec::new(),
+            number: 0,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Line<'_>>> {
+        self.text.clear();
+        self.number += 1;
+        let read = self.source.read_until(b'\n', &mut self.text);
+        if read.context("cannot read the input")? == 0 {
+            return Ok(None);
+        }
+        if self.text.last() == Some(&b'\n') {
+            self.text.pop();
+        }
+        let line = match (self.arguments.json, &self.arguments.key_separator) {
+            (false, None) => Line::of_value(&self.text),
+            (false, Some(separator)) => Line::of_key_and_value(&self.text, separator.as_bytes()),
+            (true, _) => match Line::parse(&self.text) {
+                Ok(line) => line,
+                Err(error) => {
+                    let number = self.number;
+                    bail!("line {number} is not valid for --json: {error}; the lines before it were sent")
+                }
+            },
+        };
+        Ok(Some(line))
+    }
+}
+
+impl Arguments {
+    fn headers_of<'a>(&'a self, line: &'a Line<'_>) -> Vec<Header<'a>> {
+        let given = self.headers.iter();
+        let given = given.map(|(key, value)| Header::new(key, value.as_bytes()));
+        line.headers().chain(given).collect()
+    }
+
+    fn record<'a>(&'a self, topic: &'a str, line: &'a Line<'_>, headers: &'a [Header<'a>]) -> ProducerRecord<'a> {
+        let is_null = |value: &[u8]| self.null_if_empty && value.is_empty();
+        ProducerRecord {
+            topic,
+            partition: line.partition().or(self.partition),
+            key: line.key().or_else(|| self.key.as_deref().map(str::as_bytes)),
+            value: line.value().filter(|value| !is_null(value)),
+            headers,
+            timestamp: line.timestamp(),
+        }
+    }
 }

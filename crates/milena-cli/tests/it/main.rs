@@ -24,6 +24,7 @@ mod process;
 mod produce;
 mod programs;
 mod readme;
+mod requests;
 mod run;
 mod run_docs;
 mod secrets;

@@ -33,5 +33,6 @@ mod program;
 mod programs;
 mod promtool;
 mod quotas;
+mod request_reply;
 mod secured;
 mod streams;

@@ -9,7 +9,7 @@ use super::{CLUSTER, Caller, OperationSet};
 /// The principal of ACLs that are for everyone.
 pub(super) const ANY_PRINCIPAL: &str = "User:*";
 /// The host of ACLs that are for every host, and the literal name of those that are for every resource.
-const ANY: &str = "*";
+pub(super) const ANY: &str = "*";
 
 /// A code or name of an enumeration that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The index: from a resource and a caller to the operations that ACLs allow and deny.
+//! The index: from a caller and a resource to the operations that ACLs allow and deny.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,52 +10,62 @@ use milena_wire::Uuid;
 
 use super::{
     Acl, Caller, OperationSet, PatternType, Permission, ResourceType,
-    acl::{ANY_PRINCIPAL, HostMatch},
+    acl::{ANY, ANY_PRINCIPAL, HostMatch},
+    trie::Trie,
 };
 
 /// The operations that all ACLs which apply to a caller allow and deny.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Grants {
     pub(super) allowed: OperationSet,
     pub(super) denied: OperationSet,
 }
 
-/// The patterns of all types.
+/// The grants of all principals. The principal is found first: it has few patterns, even if a name is covered by many.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    types: [TypeIndex; ResourceType::ALL.len()],
+    by_principal: Trie<PrincipalGrants>,
+    everyone: PrincipalGrants,
+    /// The patterns of whatever principal, by type and name. A pattern is there as long as it has an ACL, even one that never
+    /// applies.
+    patterns: [Trie<PatternCounts>; ResourceType::ALL.len()],
 }
 
-/// The patterns of one type.
+/// The numbers of principals that have ACLs for the patterns of a name.
+#[derive(Debug, Default, Clone, Copy)]
+struct PatternCounts {
+    literal: usize,
+    prefixed: usize,
+}
+
+/// The grants of one principal.
 #[derive(Debug, Default)]
-struct TypeIndex {
-    literals: BTreeMap<ByteString, PatternGrants>,
+struct PrincipalGrants {
+    /// Of the types that it has ACLs for.
+    types: Vec<(ResourceType, TypeGrants)>,
+}
+
+/// The grants of one principal on resources of one type.
+#[derive(Debug, Default)]
+struct TypeGrants {
+    /// By name; those of the literal `*` are not here.
+    names: Trie<NameGrants>,
     /// Those of the literal `*`.
-    any_name: Option<PatternGrants>,
-    /// Sorted by name.
-    prefixes: Vec<Prefix>,
+    any_name: Option<HostGrants>,
 }
 
-#[derive(Debug)]
-struct Prefix {
-    name: ByteString,
-    grants: PatternGrants,
-    /// The longest other prefix that this one begins with.
-    parent: Option<usize>,
-}
-
-/// The grants of one pattern, by principal. It is there as long as the pattern has an ACL, even one that never applies.
+/// The grants of one principal and name.
 #[derive(Debug, Default)]
-struct PatternGrants {
-    everyone: Option<HostGrants>,
-    by_principal: BTreeMap<ByteString, HostGrants>,
+struct NameGrants {
+    literal: Option<HostGrants>,
+    prefixed: Option<HostGrants>,
 }
 
 /// The grants of one pattern and principal, by host.
 #[derive(Debug, Default)]
 struct HostGrants {
     any: Grants,
-    by_host: BTreeMap<IpAddr, Grants>,
+    by_host: BTreeMap<HostKey, Grants>,
 }
 
 impl Index {
@@ -72,55 +82,74 @@ impl Index {
             for acl in own {
                 grants.get_or_insert_default().add(acl);
             }
-            if let Some(index) = self.of_type_mut(first.resource_type) {
-                index.set(first, grants);
-            }
-        }
-        for index in &mut self.types {
-            index.link_prefixes();
+            self.set(first, grants);
         }
     }
 
-    /// The grants of a caller on a resource; `None` if no pattern covers it.
-    pub(super) fn grants(&self, caller: Caller<'_>, resource_type: ResourceType, name: &str) -> Option<Grants> {
-        let index = self.of_type(resource_type)?;
-        let host = caller.host.to_canonical();
-        let mut grants: Option<Grants> = None;
-        let mut add = |pattern: &PatternGrants| {
-            pattern.add_to(grants.get_or_insert_default(), caller.principal, host);
+    /// Replaces the grants of a principal and a pattern.
+    fn set(&mut self, of: &Acl, grants: Option<HostGrants>) {
+        let after = usize::from(grants.is_some());
+        let mut before = 0;
+        let set = |principal: &mut PrincipalGrants| before = usize::from(principal.set(of, grants));
+        match &*of.principal {
+            ANY_PRINCIPAL => set(&mut self.everyone),
+            name => self.by_principal.update(name, |principal| {
+                set(principal.get_or_insert_default());
+                principal.take_if(|principal| principal.types.is_empty());
+            }),
+        }
+        let Some(patterns) = self.patterns.get_mut(position_of(of.resource_type)) else {
+            return;
         };
-        if let Some(pattern) = &index.any_name {
-            add(pattern);
-        }
-        if let Some(pattern) = index.literals.get(name) {
-            add(pattern);
-        }
-        for prefix in index.prefixes_of(name) {
-            add(&prefix.grants);
+        patterns.update(&of.resource_name, |counts| {
+            let of_name = counts.get_or_insert_default();
+            let count = match of.pattern_type {
+                PatternType::Literal => &mut of_name.literal,
+                PatternType::Prefixed => &mut of_name.prefixed,
+            };
+            *count = (*count + after).saturating_sub(before);
+            counts.take_if(|of_name| of_name.literal == 0 && of_name.prefixed == 0);
+        });
+    }
+
+    /// The grants of a caller on a resource.
+    pub(super) fn grants(&self, caller: Caller<'_>, resource_type: ResourceType, name: &str) -> Grants {
+        let host = host_key(caller.host);
+        let mut grants = Grants::default();
+        let own = self.by_principal.get(caller.principal);
+        for principal in own.into_iter().chain([&self.everyone]) {
+            if let Some(of_type) = principal.of_type(resource_type) {
+                of_type.add_to(&mut grants, name, host);
+            }
         }
         grants
     }
 
+    /// Whether a pattern covers a resource, for whatever principal.
+    pub(super) fn is_covered(&self, resource_type: ResourceType, name: &str) -> bool {
+        !self.patterns(resource_type, name).is_empty()
+    }
+
     /// The patterns that cover a resource.
     pub(super) fn patterns(&self, resource_type: ResourceType, name: &str) -> Vec<(PatternType, ByteString)> {
-        let Some(index) = self.of_type(resource_type) else {
-            return vec![];
+        let mut found = vec![];
+        let Some(patterns) = self.patterns.get(position_of(resource_type)) else {
+            return found;
         };
-        let any = index.any_name.iter().map(|_| ByteString::from_static("*"));
-        let literal = index.literals.get_key_value(name).map(|(name, _)| name.clone());
-        let literals = any.chain(literal).map(|name| (PatternType::Literal, name));
-        let prefixes = index
-            .prefixes_of(name)
-            .map(|prefix| (PatternType::Prefixed, prefix.name.clone()));
-        literals.chain(prefixes).collect()
-    }
-
-    fn of_type(&self, resource_type: ResourceType) -> Option<&TypeIndex> {
-        self.types.get(position_of(resource_type))
-    }
-
-    fn of_type_mut(&mut self, resource_type: ResourceType) -> Option<&mut TypeIndex> {
-        self.types.get_mut(position_of(resource_type))
+        if patterns.get(ANY).is_some_and(|counts| counts.literal > 0) {
+            found.push((PatternType::Literal, ByteString::from_static(ANY)));
+        }
+        for (len, counts) in patterns.prefixes_of(name) {
+            // The name begins with the pattern's, which ends where a letter does.
+            let pattern = name.get(..len).unwrap_or_default();
+            if counts.literal > 0 && len == name.len() && name != ANY {
+                found.push((PatternType::Literal, pattern.into()));
+            }
+            if counts.prefixed > 0 {
+                found.push((PatternType::Prefixed, pattern.into()));
+            }
+        }
+        found
     }
 }
 
@@ -129,103 +158,86 @@ fn position_of(resource_type: ResourceType) -> usize {
     usize::try_from(resource_type.code() - 2).unwrap_or_default()
 }
 
-impl TypeIndex {
-    /// Replaces the grants of a pattern and a principal.
-    fn set(&mut self, of: &Acl, grants: Option<HostGrants>) {
-        match of.pattern_type {
-            PatternType::Literal if of.covers_all() => {
-                let pattern = self.any_name.get_or_insert_default();
-                pattern.set(&of.principal, grants);
-                self.any_name.take_if(|pattern| pattern.is_empty());
-            }
-            PatternType::Literal => {
-                let pattern = self.literals.entry(of.resource_name.clone()).or_default();
-                pattern.set(&of.principal, grants);
-                if pattern.is_empty() {
-                    self.literals.remove(&of.resource_name);
-                }
-            }
-            PatternType::Prefixed => {
-                let found = self
-                    .prefixes
-                    .binary_search_by(|prefix| prefix.name.cmp(&of.resource_name));
-                let at = found.unwrap_or_else(|at| {
-                    let new = Prefix {
-                        name: of.resource_name.clone(),
-                        grants: PatternGrants::default(),
-                        parent: None,
-                    };
-                    self.prefixes.insert(at, new);
-                    at
-                });
-                if let Some(prefix) = self.prefixes.get_mut(at) {
-                    prefix.grants.set(&of.principal, grants);
-                    if prefix.grants.is_empty() {
-                        self.prefixes.remove(at);
-                    }
-                }
-            }
-        }
+impl PrincipalGrants {
+    fn of_type(&self, resource_type: ResourceType) -> Option<&TypeGrants> {
+        let found = self.types.iter().find(|(known, _)| *known == resource_type);
+        found.map(|(_, grants)| grants)
     }
 
-    /// Sets the parents. In the order of names, a prefix comes before all that begin with it.
-    fn link_prefixes(&mut self) {
-        // Each begins with the one before it.
-        let mut open: Vec<(usize, ByteString)> = vec![];
-        for (at, prefix) in self.prefixes.iter_mut().enumerate() {
-            while open.pop_if(|(_, outer)| !prefix.name.starts_with(&**outer)).is_some() {}
-            prefix.parent = open.last().map(|(outer, _)| *outer);
-            open.push((at, prefix.name.clone()));
+    /// Replaces the grants of a pattern, and returns whether there were some.
+    fn set(&mut self, of: &Acl, grants: Option<HostGrants>) -> bool {
+        let known = self.types.iter().position(|(known, _)| *known == of.resource_type);
+        let at = known.unwrap_or_else(|| {
+            self.types.push((of.resource_type, TypeGrants::default()));
+            self.types.len() - 1
+        });
+        let Some((_, of_type)) = self.types.get_mut(at) else {
+            return false;
+        };
+        let existed = of_type.set(of, grants);
+        if of_type.names.is_empty() && of_type.any_name.is_none() {
+            self.types.swap_remove(at);
         }
-    }
-
-    /// The prefixes that a name begins with, from the longest to the shortest.
-    ///
-    /// Every name between a prefix and a name that begins with it begins with it too. So the greatest prefix that is not
-    /// greater than the name begins with all others of the name, and they are its ancestors.
-    fn prefixes_of<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Prefix> {
-        let end = self.prefixes.partition_point(|prefix| *prefix.name <= *name);
-        let nearest = end.checked_sub(1).and_then(|at| self.prefixes.get(at));
-        let common = nearest.map_or(0, |prefix| common_length(&prefix.name, name));
-        let parent = |prefix: &&Prefix| self.prefixes.get(prefix.parent?);
-        std::iter::successors(nearest, parent).skip_while(move |prefix| prefix.name.len() > common)
+        existed
     }
 }
 
-fn common_length(one: &str, other: &str) -> usize {
-    one.bytes()
-        .zip(other.bytes())
-        .take_while(|(one, other)| one == other)
-        .count()
-}
-
-impl PatternGrants {
-    fn set(&mut self, principal: &ByteString, grants: Option<HostGrants>) {
-        match grants {
-            grants if *principal == ANY_PRINCIPAL => self.everyone = grants,
-            Some(grants) => drop(self.by_principal.insert(principal.clone(), grants)),
-            None => drop(self.by_principal.remove(principal)),
+impl TypeGrants {
+    fn set(&mut self, of: &Acl, grants: Option<HostGrants>) -> bool {
+        if of.pattern_type == PatternType::Literal && of.covers_all() {
+            return std::mem::replace(&mut self.any_name, grants).is_some();
         }
+        let mut existed = false;
+        self.names.update(&of.resource_name, |name| {
+            let of_name = name.get_or_insert_default();
+            let old = match of.pattern_type {
+                PatternType::Literal => &mut of_name.literal,
+                PatternType::Prefixed => &mut of_name.prefixed,
+            };
+            existed = std::mem::replace(old, grants).is_some();
+            name.take_if(|name| name.literal.is_none() && name.prefixed.is_none());
+        });
+        existed
     }
 
-    fn is_empty(&self) -> bool {
-        self.everyone.is_none() && self.by_principal.is_empty()
-    }
-
-    fn add_to(&self, grants: &mut Grants, principal: &str, host: IpAddr) {
-        let own = self.by_principal.get(principal);
-        for by_host in own.into_iter().chain(&self.everyone) {
-            grants.add(by_host.any);
-            if !by_host.by_host.is_empty()
-                && let Some(of_host) = by_host.by_host.get(&host)
-            {
-                grants.add(*of_host);
+    /// Adds what applies to a name and a host.
+    fn add_to(&self, grants: &mut Grants, name: &str, host: HostKey) {
+        let mut add = |found: &Option<HostGrants>| {
+            if let Some(found) = found {
+                grants.add(found.of_host(host));
+            }
+        };
+        add(&self.any_name);
+        for (len, of_name) in self.names.prefixes_of(name) {
+            add(&of_name.prefixed);
+            if len == name.len() {
+                add(&of_name.literal);
             }
         }
+    }
+}
+
+/// An address as a number, which is compared faster. IPv4 addresses and those mapped to IPv6 are the same.
+type HostKey = u128;
+
+fn host_key(host: IpAddr) -> HostKey {
+    match host {
+        IpAddr::V4(host) => host.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(host) => host.to_bits(),
     }
 }
 
 impl HostGrants {
+    fn of_host(&self, host: HostKey) -> Grants {
+        let mut grants = self.any;
+        if !self.by_host.is_empty()
+            && let Some(of_host) = self.by_host.get(&host)
+        {
+            grants.add(*of_host);
+        }
+        grants
+    }
+
     fn add(&mut self, acl: &Acl) {
         let operations = OperationSet::of_acl(acl.operation, acl.permission);
         let added = match acl.permission {
@@ -240,7 +252,7 @@ impl HostGrants {
         };
         match HostMatch::of(acl) {
             HostMatch::Any => self.any.add(added),
-            HostMatch::Address(host) => self.by_host.entry(host).or_default().add(added),
+            HostMatch::Address(host) => self.by_host.entry(host_key(host)).or_default().add(added),
             HostMatch::Never => {}
         }
     }

@@ -13,13 +13,14 @@
 //! Hosts are compared as addresses. Kafka compares their texts, so that there a rule for `::1` never applies.
 //!
 //! One look-up in the index yields all operations that a caller may do on a resource, as an [`OperationSet`]. Its cost
-//! depends on the length of the name and, logarithmically, on the number of prefixes; not on the number of rules.
+//! depends on the lengths of the names and on the caller's patterns that cover the resource; not on the number of rules.
 
 mod acl;
 mod cache;
 mod filter;
 mod index;
 mod operations;
+mod trie;
 
 pub use acl::{Acl, InvalidAcl, Operation, PatternType, Permission, ResourceType, Unknown};
 pub use cache::{Decision, DecisionCache};
@@ -34,7 +35,10 @@ use std::{
 use bytestring::ByteString;
 use milena_wire::Uuid;
 
-use self::{acl::ANY_PRINCIPAL, index::Index};
+use self::{
+    acl::ANY_PRINCIPAL,
+    index::{Grants, Index},
+};
 
 /// The name of the only resource of type [`ResourceType::Cluster`].
 pub const CLUSTER: ByteString = ByteString::from_static("kafka-cluster");
@@ -156,10 +160,13 @@ impl Authorizer {
         if self.is_super_user(caller.principal) {
             return OperationSet::ALL;
         }
-        match self.index.grants(caller, resource_type, name) {
-            Some(grants) => grants.allowed.without(grants.denied),
-            None if self.config.allow_if_no_acl => OperationSet::ALL,
-            None => OperationSet::NONE,
+        let grants = self.index.grants(caller, resource_type, name);
+        // An ACL that grants nothing to the caller closes the resource all the same.
+        let is_open =
+            self.config.allow_if_no_acl && grants == Grants::default() && !self.index.is_covered(resource_type, name);
+        match is_open {
+            true => OperationSet::ALL,
+            false => grants.allowed.without(grants.denied),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whether commits have to wake the relay.
 //!
 //! Waking by the database costs every commit something, so commits do it only while the relay sleeps. It may sleep
-//! after a read without rows. Then it reads once more, because a commit in between has woken nobody.
+//! after a read without rows. Then it reads once more, because a commit in between was not noticed.
 
 /// State of the wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -25,11 +25,17 @@ pub(super) fn check(draft: &Draft) -> Result<Checked, Vec<DefinitionError>> {
         check_step(draft, step, &mut errors);
     }
     let meanings = meanings(draft, &mut errors);
+    let errors_before = errors.len();
     let before = edges(draft, &meanings, &mut errors);
+    // Without an arrow, others would seem to be on the wrong side of the pivot.
+    let is_complete = errors.len() == errors_before;
     let after = reversed(&before);
     let descendants: Vec<_> = (0..after.len()).map(|step| reachable(&after, step)).collect();
     check_cycles(draft, &descendants, &mut errors);
-    let pivot = check_pivot(draft, &descendants, &mut errors);
+    let pivot = find_pivot(draft, &mut errors);
+    if let Some(pivot) = pivot.filter(|_| is_complete) {
+        check_sides(draft, pivot, &descendants, &mut errors);
+    }
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -274,14 +280,10 @@ fn check_cycles(draft: &Draft, descendants: &[Vec<StepIndex>], errors: &mut Vec<
     }
 }
 
-/// Every step is before or after the pivot: a parallel one could fail after the point of no return.
-fn check_pivot(draft: &Draft, descendants: &[Vec<StepIndex>], errors: &mut Vec<DefinitionError>) -> Option<StepIndex> {
-    let mut pivots = draft
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|(_, step)| step.kind == StepKind::Pivot);
-    let Some((place, pivot)) = pivots.next() else {
+fn find_pivot(draft: &Draft, errors: &mut Vec<DefinitionError>) -> Option<StepIndex> {
+    let is_pivot = |(_, step): &(usize, &Step)| step.kind == StepKind::Pivot;
+    let mut pivots = draft.steps.iter().enumerate().filter(is_pivot);
+    let Some((place, first)) = pivots.next() else {
         let retriable = draft.steps.iter().filter(|step| step.kind == StepKind::Retriable);
         errors.extend(retriable.map(|step| DefinitionError::NoPivot {
             step: step.name.clone(),
@@ -289,22 +291,32 @@ fn check_pivot(draft: &Draft, descendants: &[Vec<StepIndex>], errors: &mut Vec<D
         return None;
     };
     errors.extend(pivots.map(|(_, second)| DefinitionError::TwoPivots {
-        first: pivot.name.clone(),
+        first: first.name.clone(),
         second: second.name.clone(),
     }));
-    let index = StepIndex(place);
-    let leads_to = |from: usize, to: StepIndex| descendants.get(from).is_some_and(|steps| steps.contains(&to));
-    for (other, step) in draft.steps.iter().enumerate() {
-        let (step_name, pivot) = (step.name.clone(), pivot.name.clone());
+    Some(StepIndex(place))
+}
+
+/// Every step is before or after the pivot: a parallel one could fail after the point of no return.
+fn check_sides(draft: &Draft, pivot: StepIndex, descendants: &[Vec<StepIndex>], errors: &mut Vec<DefinitionError>) {
+    let leads_to = |from: StepIndex, to: StepIndex| descendants.get(from.0).is_some_and(|steps| steps.contains(&to));
+    let pivot_name = draft.steps.get(pivot.0).map_or("", |step| step.name.as_str());
+    for (place, step) in draft.steps.iter().enumerate() {
+        let (name, pivot_name) = (step.name.clone(), pivot_name.to_owned());
         match step.kind {
-            StepKind::Compensatable if !leads_to(other, index) => {
-                errors.push(DefinitionError::NotBeforePivot { step: step_name, pivot });
+            StepKind::Compensatable if !leads_to(StepIndex(place), pivot) => {
+                errors.push(DefinitionError::NotBeforePivot {
+                    step: name,
+                    pivot: pivot_name,
+                });
             }
-            StepKind::Retriable if !leads_to(place, StepIndex(other)) => {
-                errors.push(DefinitionError::NotAfterPivot { step: step_name, pivot });
+            StepKind::Retriable if !leads_to(pivot, StepIndex(place)) => {
+                errors.push(DefinitionError::NotAfterPivot {
+                    step: name,
+                    pivot: pivot_name,
+                });
             }
             _ => {}
         }
     }
-    Some(index)
 }

@@ -202,7 +202,7 @@ impl StepState {
         }
     }
 
-    /// The state after the action. `None` if the step is retriable and cannot fail: the caller must roll back and retry.
+    /// The state after the action. `None` if the step failed and declares no `failed` event: roll back and retry.
     pub fn performed(step: &Step, outcome: Outcome) -> Option<(Self, Emission)> {
         let (phase, event, kind) = match outcome {
             Outcome::Done => (StepPhase::Done, step.done.clone(), StepEvent::Done),

@@ -26,6 +26,7 @@ mod offsets_fetch;
 mod offsets_txn;
 mod produce;
 mod quota;
+mod saga;
 mod sasl;
 mod transaction_add;
 mod transaction_end;

@@ -53,6 +53,8 @@ pub(super) struct Checks {
     suspects: BTreeSet<(usize, i64)>,
     /// The number of processes that a record has crashed.
     kills: BTreeMap<u64, u32>,
+    /// The last claims of partitions whose offsets are stored with effects.
+    claims: BTreeMap<usize, (Life, PartitionId)>,
 }
 
 /// Records that have begun in a lane.
@@ -82,6 +84,7 @@ impl Checks {
             deaths: BTreeMap::new(),
             suspects: BTreeSet::new(),
             kills: BTreeMap::new(),
+            claims: BTreeMap::new(),
         }
     }
 
@@ -264,6 +267,22 @@ impl Checks {
             let place = name(plan, partition);
             self.fail(format!(
                 "{step} records of {place} are committed at once, and {most} may be"
+            ));
+        }
+    }
+
+    /// A new owner has claimed a partition: no effect of an earlier one follows.
+    pub(super) fn claimed(&mut self, life: Life, partition: usize, id: PartitionId) {
+        self.claims.insert(partition, (life, id));
+    }
+
+    /// A transaction with an effect was committed.
+    pub(super) fn committed_effect(&mut self, plan: &Plan, run: &Run) {
+        if self.claims.get(&run.partition) != Some(&(run.life, run.id)) {
+            let (place, owner) = (name(plan, run.partition), run.life.tag());
+            let offset = run.offset;
+            self.fail(format!(
+                "the effect of {place} offset {offset} by {owner} follows the claim of another owner"
             ));
         }
     }

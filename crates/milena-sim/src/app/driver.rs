@@ -181,6 +181,7 @@ impl Instance {
         world.cluster.took(partition, id);
         if let Some(database) = &mut world.database {
             database.claim(life, partition, id);
+            world.checks.claimed(life, partition, id);
         }
         world.note(|| format!("{} has {partition} from {position} on", life.tag()));
         self.held.insert(

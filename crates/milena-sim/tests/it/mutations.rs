@@ -4,7 +4,7 @@ use milena_sim::{Mutation, Scenario, run_many};
 
 /// Plays until the bug shows with its own sign. That must happen within `seeds` runs; other signs do not count.
 #[track_caller]
-fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
+pub(crate) fn finds(mutation: Mutation, scenario: Scenario, seeds: u64, sign: &str) {
     let mut other = String::new();
     for seed in 0..seeds {
         match run_many(scenario, seed, 1, Some(mutation)) {
@@ -300,5 +300,40 @@ fn offsets_that_are_stored_before_their_effects() {
 
 #[test]
 fn previous_owners_whose_commits_succeed() {
-    finds(Mutation::ZombiesCommit, Scenario::App, 300, "goes back");
+    finds(Mutation::ZombiesCommit, Scenario::App, 100, "follows the claim");
+}
+
+#[test]
+fn requesters_that_learn_their_position_too_late() {
+    finds(Mutation::PositionAfterSend, Scenario::Requests, 300, "was lost");
+}
+
+#[test]
+fn replies_that_complete_another_request() {
+    finds(Mutation::MatchRepliesInOrder, Scenario::Requests, 300, "of another");
+}
+
+#[test]
+fn requesters_that_take_replies_to_their_predecessor() {
+    finds(Mutation::KeepRequestEpoch, Scenario::Requests, 300, "of another");
+}
+
+#[test]
+fn requests_that_never_time_out() {
+    finds(
+        Mutation::ForgetRequestDeadlines,
+        Scenario::Requests,
+        300,
+        "not ended at its deadline",
+    );
+}
+
+#[test]
+fn requests_that_are_kept_although_nothing_waits_for_them() {
+    finds(Mutation::ForgetCancelled, Scenario::Requests, 300, "keeps");
+}
+
+#[test]
+fn replies_to_dead_requesters_that_are_tried_for_ever() {
+    finds(Mutation::ReplyForEver, Scenario::Requests, 600, "still busy");
 }

@@ -48,6 +48,11 @@ fn outbox_relays() {
     play(Scenario::Outbox, 1_500);
 }
 
+#[test]
+fn requests() {
+    play(Scenario::Requests, 2_000);
+}
+
 /// Otherwise a seed could not repeat a failure.
 #[test]
 fn a_seed_decides_everything() {

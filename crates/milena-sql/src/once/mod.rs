@@ -41,4 +41,6 @@ pub use conflict::{Inserted, SeveralRows, VersionConflict, Versioned, violated_k
 pub use dialect::TxDatabase;
 pub use error::{DEPENDENCY, HandlerKeptTx, StatementIgnored, fault};
 pub use key::EventIdError;
+pub(crate) use outbox::{outbox_fault, with_cause};
 pub use tx::{PgTx, SqliteTx, Tx};
+pub(crate) use tx::{Slot, begin_on, note_event, take};

@@ -41,7 +41,7 @@ impl<DB: TxDatabase> Tx<DB> {
 }
 
 /// Adds the headers that lead from an event to the record that caused it.
-fn with_cause(event: OutboxEvent, cx: &Cx) -> OutboxEvent {
+pub(crate) fn with_cause(event: OutboxEvent, cx: &Cx) -> OutboxEvent {
     let id = || Some(cx.event_id()).filter(|id| !id.contains('\0'));
     let event = event
         .header_or(CORRELATION_ID, || text_header(cx, CORRELATION_ID).or_else(id))
@@ -54,7 +54,7 @@ fn with_cause(event: OutboxEvent, cx: &Cx) -> OutboxEvent {
     }
 }
 
-fn outbox_fault(error: OutboxError) -> Fault {
+pub(crate) fn outbox_fault(error: OutboxError) -> Fault {
     match error {
         OutboxError::Invalid(_) | OutboxError::DuplicateId(_) => Fault::poison(error),
         OutboxError::NoTable(_) => Fault::fatal(error),

@@ -17,7 +17,7 @@ use milena_app::{
 use sqlx::{Error, Pool, Postgres, Sqlite, Transaction};
 
 use super::{
-    dialect::TxDatabase,
+    dialect::{TxDatabase, sealed::Statements as _},
     error::{HandlerKeptTx, StatementIgnored, fault},
     key::EventKey,
 };
@@ -51,17 +51,26 @@ pub type PgTx = Tx<Postgres>;
 pub type SqliteTx = Tx<Sqlite>;
 
 /// Place of the transaction while the handler does not have it.
-type Slot<DB> = Mutex<Option<Transaction<'static, DB>>>;
+pub(crate) type Slot<DB> = Mutex<Option<Transaction<'static, DB>>>;
 
 fn put<DB: TxDatabase>(slot: &Slot<DB>, transaction: Option<Transaction<'static, DB>>) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = transaction;
 }
 
-fn take<DB: TxDatabase>(slot: &Slot<DB>) -> Option<Transaction<'static, DB>> {
+pub(crate) fn take<DB: TxDatabase>(slot: &Slot<DB>) -> Option<Transaction<'static, DB>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl<DB: TxDatabase> Tx<DB> {
+    /// Takes the transaction of a slot, to which it goes back when it is dropped.
+    pub(crate) fn take_from(slot: &Arc<Slot<DB>>, cause: Option<&Cx>) -> Option<Self> {
+        Some(Self {
+            transaction: Some(take(slot)?),
+            slot: Arc::clone(slot),
+            cause: cause.cloned(),
+        })
+    }
+
     /// Connection of the transaction, for functions that take either database.
     pub fn connection(&mut self) -> Connection<'_> {
         DB::connection(self)
@@ -195,6 +204,24 @@ fn pool_of<DB: TxDatabase>(database: Option<&Database>) -> Result<&Pool<DB>, Arg
 async fn begin<DB: TxDatabase>(pool: &Pool<DB>) -> Result<Transaction<'static, DB>, Error> {
     let connection = pool.acquire().await?;
     FinishedAnyway(Some(Transaction::begin(connection, Some(DB::begin())))).await
+}
+
+/// Begins a transaction of either database. The future may be dropped at any time.
+pub(crate) async fn begin_on(database: &Database) -> Result<crate::Transaction, Error> {
+    Ok(match database {
+        Database::Postgres(pool) => crate::Transaction::Postgres(begin(pool).await?),
+        Database::Sqlite(pool) => crate::Transaction::Sqlite(begin(pool).await?),
+    })
+}
+
+/// Notes the event of a record as processed. Returns `false` if it is noted already.
+pub(crate) async fn note_event(connection: Connection<'_>, cx: &Cx) -> Result<bool, Fault> {
+    let key = EventKey::of(cx).map_err(Fault::poison)?;
+    let noted = match connection {
+        Connection::Postgres(connection) => Postgres::note(connection, &key).await,
+        Connection::Sqlite(connection) => Sqlite::note(connection, &key).await,
+    };
+    noted.map_err(fault)
 }
 
 /// A future that ends in a task of its own if it is dropped before.

@@ -108,7 +108,7 @@ impl Driver {
                 Some(delivery) = self.deliveries.join_next() => self.finish_delivery(delivery),
                 event = next_event(&mut self.listener) => self.listened(event),
                 stopped = stop.wait_for(|is_stopped| *is_stopped), if !is_stopping => {
-                    // Nobody can stop it any more, so it ends as well.
+                    // The handle is gone, so the relay ends as well.
                     drop(stopped);
                     is_stopping = true;
                     self.relay.handle_stop();

@@ -11,3 +11,4 @@ mod outbox_order;
 mod outbox_tokio_postgres;
 mod relay;
 mod saga_store;
+mod sagas;

@@ -8,8 +8,10 @@ use milena_sql::{
 
 use crate::databases::Home;
 
+type Row = (String, String, String, Option<Vec<u8>>, String, Option<String>);
+
 /// Columns of an event in the order of their sequence: type, aggregate id, type, payload, headers, topic.
-async fn rows(database: &Database) -> Vec<(String, String, String, Option<Vec<u8>>, String, Option<String>)> {
+async fn rows(database: &Database) -> Vec<Row> {
     const SELECT: &str = "SELECT aggregatetype, aggregateid, type, payload, CAST(headers AS text), topic
         FROM milena_outbox ORDER BY sequence";
     match database {

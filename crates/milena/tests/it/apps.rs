@@ -8,14 +8,17 @@ use std::{
     time::Duration,
 };
 
-use milena::TopicPartition;
+use milena::{
+    TopicPartition,
+    app::projection::{FileSnapshots, Snapshots},
+};
 use milena_test::{TestBroker, TestKit};
 
 use crate::{
     bulk_and_slow, enrich, mail_storm,
     order_service::{self, PaymentError, Payments},
     patterns::until,
-    sales_view, tenants,
+    quotes, sales_view, tenants,
 };
 
 #[derive(Default)]
@@ -123,9 +126,16 @@ async fn sales_are_enriched_exactly_once() {
 
 #[tokio::test]
 async fn a_view_of_sales_goes_on_from_its_last_snapshot() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = FileSnapshots::new(directory.path().join("files")).unwrap();
+    goes_on_from_its_last_snapshot(files).await;
+    let url = format!("sqlite://{}", directory.path().join("view.db").display());
+    goes_on_from_its_last_snapshot(sales_view::in_database(&url).await.unwrap()).await;
+}
+
+async fn goes_on_from_its_last_snapshot(snapshots: impl Snapshots + Clone) {
     let broker = TestBroker::start();
     broker.create_topic("sales", 1);
-    let directory = tempfile::tempdir().unwrap();
     let partition = TopicPartition::new("sales", 0);
     for (run, sales) in [(1, 2), (2, 3)] {
         broker.produce("sales", 0, (0..sales).map(|_| ("fr", "1")));
@@ -133,7 +143,7 @@ async fn a_view_of_sales_goes_on_from_its_last_snapshot() {
         let stopping = async {
             let _ = stopped.await;
         };
-        let counter = sales_view::sales_view(&broker.bootstrap_servers(), directory.path()).unwrap();
+        let counter = sales_view::sales_view(&broker.bootstrap_servers(), snapshots.clone()).unwrap();
         let view = counter.view();
         let running = counter.run_until(sales_view::count, stopping);
         let expected = if run == 1 { 2 } else { 5 };
@@ -175,5 +185,24 @@ async fn a_slow_reader_does_not_slow_a_fast_one() {
         .map(|counts| counts.topics.as_str())
         .collect();
     assert_eq!(slow, ["scans"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_quote_service_answers_its_client() {
+    let broker = TestBroker::start();
+    broker.create_topic("quotes.requests", 2);
+    let address = broker.bootstrap_servers();
+    let running = quotes::service(&address).start().await.unwrap();
+    let client = quotes::client(&address).await.unwrap();
+    let quote = quotes::ask(&client, "ACME", 10).await.unwrap();
+    let expected = quotes::Quote {
+        share: "ACME".to_owned(),
+        cents: 12_500,
+    };
+    assert_eq!(quote, expected);
+    let error = quotes::ask(&client, "GHOST", 1).await.unwrap_err();
+    assert_eq!(error.to_string(), "the service failed: there is no share GHOST");
+    client.close().await;
     running.stop().await.unwrap();
 }

@@ -62,6 +62,9 @@ mod patterns;
 #[path = "../../examples/poison.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod poison;
+#[path = "../../examples/quotes.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod quotes;
 #[path = "../../examples/range_or_round_robin.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
 mod range_or_round_robin;

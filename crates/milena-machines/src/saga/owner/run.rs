@@ -36,6 +36,48 @@ impl<'a> Run<'a> {
             Input::Command(Command::Compensate) => self.cancel(Cause::Operator),
             Input::Command(Command::Close) => self.close(),
         }
+        self.update_stuck();
+    }
+
+    /// A late event lets a saga go on that was stuck, unless another step needs an operator too. A saga that has nothing
+    /// to wait for is stuck as well: its events disagree.
+    fn update_stuck(&mut self) {
+        let has_ended = self.state.phase.is_ended();
+        if let Some(stuck) = self.state.stuck {
+            self.state.stuck = match stuck {
+                Stuck::Conflict(_) => Some(stuck),
+                _ if has_ended => None,
+                _ => self.remaining_stuck(),
+            };
+        }
+        if !has_ended && self.state.stuck.is_none() && self.state.next_due_ms().is_none() {
+            let open = self.state.steps.iter().position(|step| step.status != StepStatus::Done);
+            self.mark_stuck(Stuck::Conflict(StepIndex(open.unwrap_or(0))));
+        }
+    }
+
+    fn remaining_stuck(&self) -> Option<Stuck> {
+        let exhausted = self.definition.indices().find(|step| self.is_exhausted(*step));
+        if let Some(step) = exhausted {
+            return Some(match self.status(step) {
+                StepStatus::Compensating => Stuck::CompensationTimedOut(step),
+                _ => Stuck::TimedOut(step),
+            });
+        }
+        let has_deadline = self.definition.draft().deadline_ms.is_some();
+        let is_late = has_deadline && self.state.deadline_ms.is_none() && self.pivot_is_done();
+        is_late.then_some(Stuck::Deadline)
+    }
+
+    /// Whether the owner waits for a step and has given up asking.
+    fn is_exhausted(&self, step: StepIndex) -> bool {
+        let has_timeout = self.step(step).is_some_and(|step| step.timeout_ms.is_some());
+        let has_timer = self.due_ms(step).is_some();
+        match self.status(step) {
+            StepStatus::Compensating => !has_timer,
+            StepStatus::Awaited => has_timeout && self.state.cause.is_none() && !has_timer,
+            _ => false,
+        }
     }
 
     fn event(&mut self, event: &str) {
@@ -84,6 +126,7 @@ impl<'a> Run<'a> {
         let is_forward_only = self.pivot_is_done();
         if is_forward_only && self.state.cause.take().is_some() {
             self.actions.push(Action::Refuse(Refused::PivotDone));
+            self.rearm_deadline();
             let is_undone = |step: &StepProgress| step.status == StepStatus::Compensated;
             if self.state.steps.iter().any(is_undone) {
                 self.mark_stuck(Stuck::Conflict(step));
@@ -96,7 +139,13 @@ impl<'a> Run<'a> {
     fn settle_before(&mut self, step: StepIndex) {
         for other in self.definition.indices() {
             let is_before = self.definition.descendants(other).contains(&step);
-            if is_before && matches!(self.status(other), StepStatus::Pending | StepStatus::Awaited) {
+            let is_late = match self.status(other) {
+                StepStatus::Pending | StepStatus::Awaited => true,
+                // It was asked too late.
+                StepStatus::Compensating => Some(other) == self.definition.pivot(),
+                _ => false,
+            };
+            if is_before && is_late {
                 self.settle(other, StepStatus::Done);
             }
         }
@@ -236,13 +285,8 @@ impl<'a> Run<'a> {
         for step in self.definition.indices() {
             let mut before = self.definition.before(step).iter();
             let is_triggered = before.all(|before| self.status(*before) == StepStatus::Done);
-            match self.status(step) {
-                StepStatus::Pending if is_triggered => self.await_step(step),
-                // A cancellation that was refused has stopped the timer.
-                StepStatus::Awaited if self.due_ms(step).is_none() && self.state.stuck.is_none() => {
-                    self.await_step(step);
-                }
-                _ => {}
+            if is_triggered && self.status(step) == StepStatus::Pending {
+                self.await_step(step);
             }
         }
         if self.state.steps.iter().all(|step| step.status == StepStatus::Done) {
@@ -282,6 +326,13 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// A saga that goes on after its deadline gets another one, so that it cannot be forgotten.
+    fn rearm_deadline(&mut self) {
+        let deadline = self.definition.draft().deadline_ms;
+        let again = deadline.map(|deadline| self.now_ms.saturating_add(deadline));
+        self.state.deadline_ms = self.state.deadline_ms.or(again);
+    }
+
     fn deadline(&mut self) {
         self.state.deadline_ms = None;
         if self.pivot_is_done() {
@@ -317,9 +368,12 @@ impl<'a> Run<'a> {
             return self.refuse(Refused::Ended);
         }
         self.state.stuck = None;
+        let is_forward = self.state.cause.is_none();
+        if is_forward {
+            self.rearm_deadline();
+        }
         for step in self.definition.indices() {
             let status = self.status(step);
-            let is_forward = self.state.cause.is_none();
             if let Some(progress) = self.state.steps.get_mut(step.0) {
                 progress.attempts = 0;
             }
@@ -359,7 +413,7 @@ impl<'a> Run<'a> {
         self.actions.push(Action::End(phase));
     }
 
-    /// Changes the status of a step whose event has arrived. A saga that was stuck goes on, unless its events disagree.
+    /// Changes the status of a step.
     fn settle(&mut self, step: StepIndex, status: StepStatus) {
         if let Some(progress) = self.state.steps.get_mut(step.0) {
             *progress = StepProgress {
@@ -368,13 +422,11 @@ impl<'a> Run<'a> {
                 due_ms: None,
             };
         }
-        if !matches!(self.state.stuck, Some(Stuck::Conflict(_))) {
-            self.state.stuck = None;
-        }
     }
 
     fn mark_stuck(&mut self, stuck: Stuck) {
-        if self.state.stuck == Some(stuck) {
+        // The first conflict is the one to look at; nothing hides it.
+        if self.state.stuck == Some(stuck) || matches!(self.state.stuck, Some(Stuck::Conflict(_))) {
             return self.ignore(Ignored::Duplicate);
         }
         self.state.stuck = Some(stuck);

@@ -35,6 +35,7 @@ impl Instance {
                 return None;
             } else {
                 database.process(run.data.id);
+                world.checks.committed_effect(&world.plan, run);
             }
         }
         if outcome == Outcome::Done {

@@ -138,3 +138,60 @@ async fn records_above_the_stored_offset_are_guarded_by_their_processed_events()
     running.stop().await.unwrap();
     assert_eq!(rig.stored(GROUP, TOPIC, 0).await, Some(3));
 }
+
+/// The environment of the process that is killed: the broker, the database and the order.
+const CHILD: &str = "MILENA_STORED_OFFSETS_CHILD";
+
+/// The process that [`kill_9_repeats_and_loses_nothing`] kills. By itself this test does nothing.
+#[tokio::test]
+async fn process_that_is_killed() {
+    let Ok(child) = std::env::var(CHILD) else { return };
+    let mut parts = child.split(' ');
+    let (broker, url, order) = (parts.next().unwrap(), parts.next().unwrap(), parts.next());
+    let database = milena_sql::Database::connect(url).await.unwrap();
+    let order = if order == Some("key") {
+        Order::Key
+    } else {
+        Order::Partition
+    };
+    let app = super::rig::app(broker, &database).crash_limit(None);
+    let app = super::rig::orders(&database, app, |policy| policy.order(order));
+    let _running = app.start().await.unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn kill_9_repeats_and_loses_nothing() {
+    for (order, home) in [
+        ("partition", Home::postgres()),
+        ("key", Home::postgres()),
+        ("key", Home::sqlite()),
+    ] {
+        let rig = Rig::new(home, 2).await;
+        let child = format!("{} {} {order}", rig.broker.bootstrap_servers(), rig.url());
+        let mut numbers = Numbers(vec![0; 2]);
+        for round in 0..5 {
+            numbers.produce(&rig, 30);
+            let mut process = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "offsets::restarts::process_that_is_killed"])
+                .env(CHILD, &child)
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let enough = if round == 4 {
+                numbers.total()
+            } else {
+                numbers.total() - 40
+            };
+            rig.effects_are(enough).await;
+            process.kill().unwrap();
+            process.wait().unwrap();
+            rig.forget_members();
+        }
+        let mut values = rig.values().await;
+        assert_eq!(values.len(), numbers.total());
+        values.sort();
+        values.dedup();
+        assert_eq!(values.len(), numbers.total());
+    }
+}

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Rig {
     pub(super) broker: TestBroker,
     pub(super) database: Database,
-    _home: Home,
+    home: Home,
 }
 
 /// Lets the handler of the value `wait` go on.
@@ -90,7 +90,7 @@ impl Rig {
         let rig = Self {
             broker: TestBroker::start(),
             database,
-            _home: home,
+            home,
         };
         rig.execute(&format!(
             "CREATE TABLE effects ({id}, record_key text NOT NULL, value text NOT NULL)"
@@ -100,23 +100,17 @@ impl Rig {
         rig
     }
 
+    pub(super) fn url(&self) -> &str {
+        &self.home.url
+    }
+
     pub(super) fn app(&self) -> App {
-        App::new(self.broker.bootstrap_servers())
-            .group(GROUP)
-            .consumer("heartbeat.interval.ms", 50)
-            .consumer("session.timeout.ms", 6000)
-            .producer("linger.ms", 0)
-            .state(self.database.clone())
-            .state(Gate::new())
-            .offset_store(SqlOffsets::new(self.database.clone()))
+        app(&self.broker.bootstrap_servers(), &self.database)
     }
 
     /// The application with its handler.
     pub(super) fn orders(&self, app: App, policy: impl FnOnce(Policy) -> Policy) -> App {
-        match self.database {
-            Database::Postgres(_) => app.stored_offsets(TOPIC, handle::<Postgres>, policy),
-            Database::Sqlite(_) => app.stored_offsets(TOPIC, handle::<Sqlite>, policy),
-        }
+        orders(&self.database, app, policy)
     }
 
     pub(super) async fn start(&self, order: Order) -> Running {
@@ -197,6 +191,24 @@ impl Rig {
         for member in self.broker.group_members(GROUP) {
             self.broker.remove_member(GROUP, &member.member_id);
         }
+    }
+}
+
+pub(super) fn app(bootstrap: &str, database: &Database) -> App {
+    App::new(bootstrap)
+        .group(GROUP)
+        .consumer("heartbeat.interval.ms", 50)
+        .consumer("session.timeout.ms", 6000)
+        .producer("linger.ms", 0)
+        .state(database.clone())
+        .state(Gate::new())
+        .offset_store(SqlOffsets::new(database.clone()))
+}
+
+pub(super) fn orders(database: &Database, app: App, policy: impl FnOnce(Policy) -> Policy) -> App {
+    match database {
+        Database::Postgres(_) => app.stored_offsets(TOPIC, handle::<Postgres>, policy),
+        Database::Sqlite(_) => app.stored_offsets(TOPIC, handle::<Sqlite>, policy),
     }
 }
 

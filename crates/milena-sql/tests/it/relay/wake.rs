@@ -61,7 +61,7 @@ async fn commits_wake_a_sleeping_relay_and_do_not_notify_one_that_is_awake() {
     assert_eq!(notifications(&mut listener, pool).await, 1);
     until_published(&database).await;
     until("the relay sleeps again", || async { sleeping_slots(pool).await == 256 }).await;
-    // A transaction that finds the relay awake keeps it awake, so that nobody has to notify.
+    // A transaction that finds the relay awake keeps it awake, so that other transactions need not notify.
     let mut number = 0;
     let awake = loop {
         number += 1;
