@@ -1,5 +1,7 @@
 //! `milena sql`: the tables of Milena in a database.
 
+mod clean;
+
 use std::io::{Write as _, stdout};
 
 use anyhow::{Result, ensure};
@@ -30,6 +32,9 @@ pub(crate) enum Command {
     Print(PrintArguments),
     /// Show which steps of the schema a database has
     Status(SqlArguments),
+    /// Delete processed events that are too old to be delivered again
+    #[command(after_help = clean::HELP)]
+    Clean(clean::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -60,6 +65,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Init(arguments) => connection::run(init(arguments)),
         Command::Print(arguments) => print(arguments),
         Command::Status(arguments) => connection::run(status(arguments)),
+        Command::Clean(arguments) => connection::run(clean::clean(arguments)),
     }
 }
 

@@ -149,3 +149,47 @@ handlers!(A B C D E);
 handlers!(A B C D E G);
 handlers!(A B C D E G H);
 handlers!(A B C D E G H I);
+
+#[cfg(test)]
+mod tests {
+    use std::{mem::size_of_val, sync::Arc};
+
+    use super::*;
+    use crate::{clock::Clock, failure::HeaderTrust, testing::record_with_headers};
+
+    fn cx() -> Cx {
+        let scope = TopicScope {
+            handler: 0,
+            source: 0,
+            group: Arc::from("billing"),
+            handler_name: Arc::from("orders"),
+            clock: Clock::real(),
+            states: States::default(),
+            captures: vec![],
+            header_trust: HeaderTrust::None,
+            owner: None,
+        };
+        let records = record_with_headers(&[]);
+        let record = records.runs().next().map(|run| run.into_first());
+        Cx {
+            scope: Arc::new(Arc::new(scope)),
+            record: record.expect("a record"),
+            attempt: 1,
+            is_lowest: false,
+            mark: None,
+        }
+    }
+
+    #[test]
+    fn a_call_without_a_scope_is_as_large_as_its_context_and_its_handler() {
+        let handler = |_record: Raw, _cx: Cx| async { std::future::pending::<()>().await };
+        let own = size_of_val(&handler(Raw(cx().record), cx()));
+        let call = size_of_val(&Handler::call(&handler, cx()));
+        // The reference to the handler, and states.
+        assert!(
+            call <= own + size_of::<Cx>() + 16,
+            "{call} > {own} + {} + 16",
+            size_of::<Cx>()
+        );
+    }
+}

@@ -11,6 +11,7 @@ use anyhow::{Error, Result, anyhow};
 use clap::Subcommand;
 
 use crate::connection;
+pub(crate) use relay_settings::kafka_arguments;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

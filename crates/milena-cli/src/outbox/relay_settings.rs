@@ -143,8 +143,8 @@ impl RelaySettings {
     }
 }
 
-/// Producer configs of the arguments: `-F`, `-b`, `-X`, in rising precedence.
-pub(super) fn kafka_arguments(file: Option<&Path>, bootstrap: Option<&str>, settings: &[String]) -> Result<ConfigMap> {
+/// Client configs of the arguments: `-F`, `-b`, `-X`, in rising precedence.
+pub(crate) fn kafka_arguments(file: Option<&Path>, bootstrap: Option<&str>, settings: &[String]) -> Result<ConfigMap> {
     let mut map = ConfigMap::new();
     if let Some(file) = file {
         map.merge(read_file(file)?);

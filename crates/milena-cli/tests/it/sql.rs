@@ -7,7 +7,7 @@ use std::{
     sync::LazyLock,
 };
 
-use milena_test::PostgresServer;
+use milena_test::{PostgresServer, TestBroker};
 use serde_json::Value;
 
 use crate::command::{fails, milena};
@@ -148,4 +148,35 @@ fn a_database_comes_from_references_and_the_environment() {
     assert!(message.contains("the scheme `mysql`"), "{message}");
     let message = fails(&["sql", "status", "-d", "${env:MILENA_NO_SUCH_VARIABLE}"]);
     assert!(message.contains("MILENA_NO_SUCH_VARIABLE"), "{message}");
+}
+
+#[test]
+fn processed_events_are_deleted_when_no_topic_has_their_records() {
+    let url = postgres();
+    prints(&["sql", "init", "--database", &url]);
+    let broker = TestBroker::start();
+    broker.create_topic_with("orders", 1, &[("retention.ms", "86400000"), ("segment.ms", "3600000")]);
+    psql(
+        &url,
+        "INSERT INTO milena_processed_events (consumer_group, handler, event_id, processed_at)
+            SELECT 'billing', 'orders', 'event ' || days, now() - make_interval(days => days) FROM generate_series(0, 39) AS days",
+    );
+    let address = broker.bootstrap_servers();
+    let common = ["sql", "clean", "-d", &url, "-b", address, "--group", "billing"];
+    let error = fails(&[&common[..], &["--keep", "1d"]].concat());
+    assert!(
+        error.contains("topic orders keeps records for up to 90000000 ms"),
+        "{error}"
+    );
+    let done = prints(&common);
+    assert_eq!(
+        done,
+        "deleted 10 processed events of group billing that were older than 30.0 days\n"
+    );
+    let done = prints(&[&common[..], &["--keep", "2d", "--output", "json"]].concat());
+    let done: Value = serde_json::from_str(&done).unwrap();
+    assert_eq!(
+        (&done["events"], &done["topics"]),
+        (&Value::from(28), &serde_json::json!(["orders"]))
+    );
 }

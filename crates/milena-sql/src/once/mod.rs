@@ -36,7 +36,7 @@ mod key;
 mod outbox;
 mod tx;
 
-pub use clean::{CleanError, CleanUp, Cleaned, KEEP, TopicRetention};
+pub use clean::{CleanError, CleanUp, CleanUpTask, Cleaned, KEEP, TopicRetention};
 pub use conflict::{Inserted, SeveralRows, VersionConflict, Versioned, violated_key};
 pub use dialect::TxDatabase;
 pub use error::{DEPENDENCY, HandlerKeptTx, StatementIgnored, fault};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use milena::prelude::*;
 
-use crate::{embedded::Embedded, orders};
+use crate::{double_invoices, embedded::Embedded, orders};
 
 /// Values of the first `count` records of the topic.
 async fn announced(broker: &Embedded, group: &str, count: usize) -> Vec<String> {
@@ -49,6 +49,28 @@ async fn an_order_is_announced_after_a_crash_only_with_an_outbox() {
     // Order 3 is lost; 4, 5 and 6 are not. They are aggregates of their own, so they come in any order.
     values.sort_unstable();
     assert_eq!(values, ["1", "2", "4", "5", "6"]);
+}
+
+#[tokio::test]
+async fn an_invoice_is_written_once_only_with_a_tx() {
+    let broker = Embedded::start().await;
+    broker.create_topic("orders", 1).await;
+    let address = broker.address();
+    double_invoices::place_orders(&address).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let url = |name: &str| format!("sqlite://{}", directory.path().join(name).display());
+    let (_, pool) = double_invoices::open(&url("doubling.db")).await.unwrap();
+    double_invoices::run(double_invoices::doubling(&address, &pool))
+        .await
+        .unwrap();
+    let counted = |one, two, three| [("1", one), ("2", two), ("3", three)].map(|(id, count)| (id.to_owned(), count));
+    assert_eq!(double_invoices::invoices(&pool).await.unwrap(), counted(2, 3, 2));
+
+    let (database, pool) = double_invoices::open(&url("once.db")).await.unwrap();
+    double_invoices::run(double_invoices::once(&address, &database))
+        .await
+        .unwrap();
+    assert_eq!(double_invoices::invoices(&pool).await.unwrap(), counted(1, 1, 1));
 }
 
 /// The Python program on the page is that of the example.

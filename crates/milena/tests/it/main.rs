@@ -18,6 +18,9 @@ mod consume;
 #[allow(dead_code, reason = "the example has a main function")]
 mod country_counter;
 mod docs;
+#[path = "../../examples/double_invoices.rs"]
+#[allow(dead_code, reason = "the example has a main function")]
+mod double_invoices;
 mod effects;
 mod embedded;
 #[path = "../../examples/enrich.rs"]

@@ -4,6 +4,7 @@
 //! and held-keys topics, and in dead letter topics. A topic keeps a record for `retention.ms`, and then until its segment
 //! is deleted: at most `segment.ms` longer.
 
+mod background;
 mod retention;
 
 use std::{
@@ -15,13 +16,12 @@ use milena_app::{TopicNameError, topics_of_handler};
 use milena_client::admin::{Admin, AdminError};
 
 use crate::{Connection, Database};
+pub use background::CleanUpTask;
 pub use retention::TopicRetention;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Time for which processed events are kept at least, unless another is set.
 pub const KEEP: Duration = DAY.saturating_mul(30);
-/// Time between two clean-ups of [`CleanUp::run`].
-const INTERVAL: Duration = Duration::from_secs(3_600);
 /// Number of rows in a transaction, so that it is short.
 const ROWS_MAX: i64 = 5_000;
 
@@ -38,7 +38,7 @@ const ROWS_MAX: i64 = 5_000;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "nothing is deleted before clean or run"]
+#[must_use = "nothing is deleted before clean"]
 pub struct CleanUp {
     group: String,
     keep: Option<Duration>,
@@ -128,29 +128,9 @@ impl CleanUp {
         Ok(Cleaned { deleted, keep, topics })
     }
 
-    /// Cleans at once and then hourly, until the future is dropped. Errors are logged.
-    pub async fn run(self, database: Database, admin: Admin) {
-        let mut interval = tokio::time::interval(INTERVAL);
-        let group = &*self.group;
-        loop {
-            interval.tick().await;
-            match self.clean(&database, &admin).await {
-                Ok(Cleaned { deleted: 0, .. }) => {}
-                Ok(Cleaned { deleted, keep, .. }) => tracing::info!(
-                    event = "processed_events_deleted",
-                    group,
-                    deleted,
-                    keep_s = keep.as_secs(),
-                    "deleted {deleted} processed events of group {group}"
-                ),
-                Err(error) => tracing::warn!(
-                    event = "processed_events_kept",
-                    group,
-                    %error,
-                    "processed events of group {group} were not deleted: {error}"
-                ),
-            }
-        }
+    /// A background task of an application that cleans at its start and then hourly: `App::background(…)`.
+    pub fn background(self, database: Database) -> CleanUpTask {
+        CleanUpTask { clean: self, database }
     }
 
     /// Returns the time for which events must be kept, and the topics that it is from.
