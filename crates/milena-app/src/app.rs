@@ -145,8 +145,8 @@ impl App {
             declared: declared.collect(),
             ..Self::with_settings(ConfigMap::new())
         };
-        let otherwise = file.otherwise.iter();
-        otherwise.fold(app, |app, (pattern, unknown)| app.otherwise(pattern, *unknown))
+        let unknown_topics = file.unknown_topics.iter();
+        unknown_topics.fold(app, |app, (pattern, unknown)| app.unknown_topics(pattern, *unknown))
     }
 
     /// Gives tokens for `sasl.mechanism=OAUTHBEARER` from code, to all clients of the application.
@@ -250,7 +250,7 @@ impl App {
 
     /// Reads all topics that match a pattern and have no handler of their own. Without this, only topics with a handler
     /// are read.
-    pub fn otherwise(self, pattern: &str, unknown: UnknownTopic) -> Self {
+    pub fn unknown_topics(self, pattern: &str, unknown: UnknownTopic) -> Self {
         let handler = move |cx: crate::handler::Cx| async move {
             let no_handler = NoHandler {
                 topic: cx.record().topic().to_owned(),

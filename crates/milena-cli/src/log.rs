@@ -69,7 +69,17 @@ impl LogArguments {
             Some(directives) => directives.parse().with_context(|| {
                 format!("RUST_LOG={directives} is not a valid filter; use one such as info or warn,milena_client=debug")
             }),
-            None => Ok(Targets::new().with_default(self.level(default))),
+            None => Ok(self.targets(default)),
+        }
+    }
+
+    fn targets(&self, default: LevelFilter) -> Targets {
+        let level = self.level(default);
+        let targets = Targets::new().with_default(level);
+        match level == LevelFilter::WARN {
+            // The command ends with the same text as its error.
+            true => targets.with_target("milena_client::authentication", LevelFilter::ERROR),
+            false => targets,
         }
     }
 

@@ -10,7 +10,7 @@ impl State {
         let Some(partition) = self.scheduler.partition(id) else {
             return;
         };
-        tracing::warn!(event = "partition_careful", %partition, offset, owners,
+        tracing::warn!(event = "partition_isolated", %partition, offset, owners,
             "{partition}@{offset}: {owners} consumer processes crashed here; records are handled one at a time");
     }
 

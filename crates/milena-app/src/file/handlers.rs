@@ -181,7 +181,7 @@ fn rate(keys: &Keys<'_>) -> Option<Rate> {
 }
 
 fn dlq_limit(keys: &Keys<'_>) -> Option<DlqLimit> {
-    let inner = keys.inner("flood_guard")?;
+    let inner = keys.inner("dlq_limit")?;
     let mut guard = DlqLimit::default();
     set(&mut guard.percent, inner.get("percent"));
     set(&mut guard.window, inner.get("window"));

@@ -64,7 +64,7 @@ pub struct AppFile {
     pub(crate) breakers: BTreeMap<String, Breaker>,
     pub(crate) bulkheads: BTreeMap<String, u32>,
     pub(crate) wait_for_topics: bool,
-    pub(crate) otherwise: Vec<(String, UnknownTopic)>,
+    pub(crate) unknown_topics: Vec<(String, UnknownTopic)>,
     pub(crate) source: Source,
     /// In the order of the file.
     pub handlers: Vec<HandlerFile>,
@@ -142,7 +142,7 @@ impl AppFile {
             breakers: read_breakers(keys),
             bulkheads: read_bulkheads(keys),
             wait_for_topics,
-            otherwise: replay::otherwise(keys),
+            unknown_topics: replay::unknown_topics(keys),
             replay: replay::replay(keys),
             source: Source::default(),
             handlers: keys.list("handlers").iter().map(HandlerFile::from_keys).collect(),
@@ -208,7 +208,7 @@ fn read_limits(app: &Keys<'_>, limits: &mut Limits) {
     if let Some(count) = app.get("consumers") {
         limits.consumers = count;
     }
-    if let Some(count) = app.get("lanes") {
+    if let Some(count) = app.get("workers") {
         limits.workers = count;
     }
 }

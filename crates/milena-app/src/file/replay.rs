@@ -1,4 +1,4 @@
-//! `[[otherwise]]` and `[replay]` of a file.
+//! `[[unknown_topics]]` and `[replay]` of a file.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use toml::Value;
 use super::keys::Keys;
 use crate::{Replay, ReplayFrom, ReplayTo, UnknownTopic, failure::parse_rfc3339};
 
-/// `[[otherwise]]`: topics that match a pattern and have no handler of their own.
-pub(super) fn otherwise(keys: &Keys<'_>) -> Vec<(String, UnknownTopic)> {
+/// `[[unknown_topics]]`: topics that match a pattern and have no handler of their own.
+pub(super) fn unknown_topics(keys: &Keys<'_>) -> Vec<(String, UnknownTopic)> {
     let mut found = vec![];
-    for keys in keys.list("otherwise") {
+    for keys in keys.list("unknown_topics") {
         let topic = keys.required("topic");
         let action = keys.get_as("action", "\"skip\", \"dead-letter\" or \"stop\"", |value| {
             match value.as_str()? {

@@ -31,7 +31,7 @@ const ALL: &str = r#"
         when_stalled = "try-again"
         crash_limit = 5
         consumers = 2
-        lanes = 3
+        workers = 3
         wait_for_topics = true
         [breakers.psp]
         failure_percent = 20
@@ -48,7 +48,7 @@ const ALL: &str = r#"
         from = 2026-07-01T08:00:00Z
         to = { "orders-0" = 17 }
         periodic = true
-        [[otherwise]]
+        [[unknown_topics]]
         topic = "events-{tenant}"
         action = "stop"
         [[handlers]]
@@ -66,7 +66,7 @@ const ALL: &str = r#"
         dead_letter_on_timeout = true
         slow_after = "2s"
         when_exhausted = "stop"
-        flood_guard = { percent = 10, window = 20, consecutive = 3 }
+        dlq_limit = { percent = 10, window = 20, consecutive = 3 }
         batch = { size = 10, linger = "1ms" }
         [handlers.retry]
         attempts = 2
@@ -97,7 +97,10 @@ fn all_that_can_be_declared_in_code_can_be_declared_in_a_file() {
     assert_eq!(file.limits.drain, Duration::from_secs(5));
     assert_eq!(file.limits.when_stalled, WhenStalled::Retry);
     assert_eq!(file.limits.crash_limit, Some(5));
-    assert_eq!(file.otherwise, [("events-{tenant}".to_owned(), UnknownTopic::Stop)]);
+    assert_eq!(
+        file.unknown_topics,
+        [("events-{tenant}".to_owned(), UnknownTopic::Stop)]
+    );
     let offsets = [(TopicPartition::new("orders", 0), 17)];
     let replay = Replay::new("again")
         .from(ReplayFrom::Time(1_782_892_800_000))
@@ -192,7 +195,7 @@ drain = 5
 failure_percent = 300
 [bulkheads]
 database = "many"
-[[otherwise]]
+[[unknown_topics]]
 topic = "events-{tenant}"
 action = "drop"
 [[handlers]]
@@ -216,7 +219,7 @@ topics = ["1m", "1minute"]
         "line 8: app.drain: 5 is not a duration such as \"1m\"",
         "line 10: breakers.psp.failure_percent cannot be 300; it must be a number",
         "line 12: bulkheads.database cannot be \"many\"; it must be a number of permits",
-        "line 15: otherwise[0].action cannot be \"drop\"; it must be \"skip\", \"dead-letter\" or \"stop\"",
+        "line 15: unknown_topics[0].action cannot be \"drop\"; it must be \"skip\", \"dead-letter\" or \"stop\"",
         "line 18: handlers[0].order cannot be \"random\"; it must be \"key\", \"partition\" or \"none\"",
         "line 19: handlers[0].timeout: \"soon\" is not a duration such as \"1m\"",
         "line 21: handlers[0].retry.atempts is not a known key; did you mean attempts?",

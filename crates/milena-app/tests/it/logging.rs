@@ -99,7 +99,7 @@ async fn topics_that_may_lose_failed_records_are_named() {
         .await
         .unwrap();
     running.stop().await.unwrap();
-    let lines = log.of("letter_topic_may_lose_records");
+    let lines = log.of("failure_topic_may_lose_records");
     let messages: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
     assert_eq!(
         messages,

@@ -37,7 +37,7 @@ async fn a_handler_for_a_pattern_gets_what_its_braces_stand_for() {
     let running = app(&broker)
         .on("events-{tenant}", of_tenant, |policy| policy)
         .on("events-special", special, |policy| policy)
-        .otherwise("{any}", UnknownTopic::Skip)
+        .unknown_topics("{any}", UnknownTopic::Skip)
         .start()
         .await
         .unwrap();

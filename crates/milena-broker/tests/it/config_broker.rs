@@ -106,6 +106,10 @@ fn what_is_wrong_with_one_key_is_said() {
             "group.coordinator.rebalance.protocols cannot be \"consumer\": classic must be included",
         ),
         (
+            &[("group.consumer.assignors", "range,foo")],
+            "group.consumer.assignors cannot be \"range,foo\": the assignors of this broker are uniform, range",
+        ),
+        (
             &[("max.connections.per.ip.overrides", "x")],
             "max.connections.per.ip.overrides cannot be \"x\": it must be a list of host:limit",
         ),

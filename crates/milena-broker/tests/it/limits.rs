@@ -1,5 +1,7 @@
 //! Limits of what clients can make the broker keep. Each refusal names its setting, in the response or in the log.
 
+use std::time::Duration;
+
 use milena_broker::Options;
 use milena_wire::{
     compression::Codec,
@@ -10,6 +12,7 @@ use milena_wire::{
 
 use crate::{
     client::{Client, batch, batch_with, fetch_request},
+    paused::play,
     running::{Running, start, try_start_with},
 };
 
@@ -464,4 +467,47 @@ fn large_requests_that_wait_keep_their_memory() {
     let response = third.receive::<MetadataRequest>(12);
     assert_eq!(response.topics[0].error_code, ErrorCode::InvalidTopicException.code());
     broker.shutdown();
+}
+
+#[test]
+fn requests_of_a_connection_that_wait_are_bounded() {
+    play(Options::default(), &[("milena.max.pending.requests", "2")], |scene| {
+        let mut client = scene.client();
+        let mut fetch = fetch_request("letters", 0, 0);
+        (fetch.max_wait_ms, fetch.min_bytes) = (10_000, 1);
+        client.send(&fetch, 12);
+        client.send(&fetch, 12);
+        let late = CreateTopicsRequest {
+            topics: vec![create_topics_request::CreatableTopic {
+                name: "late".into(),
+                num_partitions: 1,
+                replication_factor: 1,
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        client.send(&late, 7);
+        let exists = || {
+            let topics = scene
+                .client()
+                .call(
+                    &MetadataRequest {
+                        topics: None,
+                        ..Default::default()
+                    },
+                    12,
+                )
+                .topics;
+            topics.iter().any(|topic| topic.name.as_deref() == Some("late"))
+        };
+        scene.others_are_served();
+        assert!(!exists(), "a third request began while two were pending");
+        // The second waits from the response to the first on.
+        for _ in 0..2 {
+            scene.advance(Duration::from_millis(10_010));
+            client.receive::<FetchRequest>(12);
+        }
+        assert_eq!(client.receive::<CreateTopicsRequest>(7).topics[0].error_code, 0);
+        assert!(exists());
+    });
 }

@@ -188,3 +188,38 @@ fn log_levels_change_while_the_broker_runs() {
     broker.wait().unwrap();
     assert!(told);
 }
+
+#[test]
+fn other_machines_are_served_without_a_log_in_only_if_a_flag_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_milena"));
+        command
+            .args([
+                "broker",
+                "--listen",
+                "0.0.0.0:0",
+                "-X",
+                "advertised.listeners=PLAINTEXT://127.0.0.1:9092",
+                "--data-dir",
+            ])
+            .arg(dir.path())
+            .args(arguments);
+        command
+    };
+    let refused = broker(&[]).output().unwrap();
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success(), "{message}");
+    assert!(
+        message.contains("0.0.0.0") && message.contains("milena.allow.unauthenticated=true"),
+        "{message}"
+    );
+    let log = dir.path().join("stderr");
+    let allowed = Process::spawn(broker(&["--allow-unauthenticated"]).stderr(File::create(&log).unwrap()));
+    let warned = std::fs::read_to_string(&log).unwrap();
+    assert!(
+        warned.contains("WARN") && warned.contains("anyone who can connect"),
+        "{warned}"
+    );
+    assert!(allowed.terminate().success());
+}

@@ -123,3 +123,42 @@ fn the_address_comes_from_a_flag_or_the_environment_or_is_the_default() {
         "{help}"
     );
 }
+
+#[test]
+fn a_refused_log_in_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let module = "org.apache.kafka.common.security.plain.PlainLoginModule required";
+    let broker_config = write(
+        "broker.properties",
+        &format!(
+            "listeners=SASL_PLAINTEXT://127.0.0.1:0\nsasl.enabled.mechanisms=PLAIN\n\
+             listener.name.sasl_plaintext.plain.sasl.jaas.config={module} user_alice=\"right\";\n"
+        ),
+    );
+    let client_config = write(
+        "client.properties",
+        &format!(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n\
+             sasl.jaas.config={module} username=\"alice\" password=\"wrong\";\n"
+        ),
+    );
+    let broker = Process::start(&dir.path().join("data"), &["--config", &broker_config]);
+    let list = [
+        "topic",
+        "list",
+        "-b",
+        &broker.address,
+        "--command-config",
+        &client_config,
+    ];
+    let message = fails(&list);
+    assert_eq!(message.matches("Invalid username or password").count(), 1, "{message}");
+    assert!(message.starts_with("milena: "), "{message}");
+    let verbose = fails(&[&list[..], &["-v"]].concat());
+    assert!(verbose.contains("authentication_failed"), "{verbose}");
+}

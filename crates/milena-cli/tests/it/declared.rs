@@ -164,8 +164,8 @@ fn topics_without_a_handler_do_what_the_file_says() {
         client.produce(topic, 0, batch(&["a"]));
     }
     let handler = script(dir.path(), "while read -r line; do reply; done");
-    let otherwise = "[[otherwise]]\ntopic = \"letters-{kind}\"\naction = \"dead-letter\"\n";
-    let text = format!("{}{otherwise}{handler}", head(&broker));
+    let unknown = "[[unknown_topics]]\ntopic = \"letters-{kind}\"\naction = \"dead-letter\"\n";
+    let text = format!("{}{unknown}{handler}", head(&broker));
     let application = Application::start(dir.path(), &text, &[]);
     let dead = || records(&broker, "letters-old.dlq").len() == 1;
     until("the dead letter", dead, || application.log());

@@ -162,7 +162,7 @@ fn processed_events_are_deleted_when_no_topic_has_their_records() {
             SELECT 'billing', 'orders', 'event ' || days, now() - make_interval(days => days) FROM generate_series(0, 39) AS days",
     );
     let address = broker.bootstrap_servers();
-    let common = ["sql", "clean", "-d", &url, "-b", address, "--group", "billing"];
+    let common = ["sql", "clean", "-d", &url, "-b", &address, "--group", "billing"];
     let error = fails(&[&common[..], &["--keep", "1d"]].concat());
     assert!(
         error.contains("topic orders keeps records for up to 90000000 ms"),

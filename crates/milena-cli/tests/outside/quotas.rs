@@ -4,7 +4,12 @@ use std::time::{Duration, Instant};
 
 use milena_wire::{errors::ErrorCode, messages::*};
 
-use crate::{client::Client, kafka_tools::Bench, process::Process, programs::Kafka};
+use crate::{
+    client::{Client, QuotaEntity, alter_quotas_request, batch, fetch_request, produce_request},
+    kafka_tools::Bench,
+    process::Process,
+    programs::Kafka,
+};
 
 #[test]
 fn quotas_are_managed_and_keep_a_producer_to_its_rate() {
@@ -86,42 +91,18 @@ fn quotas_have_the_same_codes_and_effects_as_in_kafka() {
     let kafka = Kafka::start(19450);
     let dir = tempfile::tempdir().unwrap();
     let ours = Process::start(dir.path(), &[]);
-    for script in [codes, mutations] {
+    for script in [codes, mutations, bytes] {
         let (expected, got) = (script(&kafka.address()), script(&ours.address));
         assert_eq!(got, expected);
     }
     assert!(ours.terminate().success());
 }
 
-type Entity<'a> = &'a [(&'a str, Option<&'a str>)];
 type Values<'a> = &'a [(&'a str, Option<f64>)];
 type Components<'a> = &'a [(&'a str, i8, Option<&'a str>)];
 
-fn alter(address: &str, entity: Entity<'_>, ops: &[(&str, Option<f64>)], validate_only: bool) -> Vec<i16> {
-    let request = AlterClientQuotasRequest {
-        entries: vec![alter_client_quotas_request::EntryData {
-            entity: entity
-                .iter()
-                .map(|(entity_type, name)| alter_client_quotas_request::EntityData {
-                    entity_type: (*entity_type).into(),
-                    entity_name: name.map(Into::into),
-                    ..Default::default()
-                })
-                .collect(),
-            ops: ops
-                .iter()
-                .map(|(key, value)| alter_client_quotas_request::OpData {
-                    key: (*key).into(),
-                    value: value.unwrap_or(0.0),
-                    remove: value.is_none(),
-                    ..Default::default()
-                })
-                .collect(),
-            ..Default::default()
-        }],
-        validate_only,
-        ..Default::default()
-    };
+fn alter(address: &str, entity: QuotaEntity<'_>, ops: &[(&str, Option<f64>)], validate_only: bool) -> Vec<i16> {
+    let request = alter_quotas_request(entity, ops, validate_only);
     let response = Client::connect(address).call(&request, 0);
     response.entries.iter().map(|entry| entry.error_code).collect()
 }
@@ -160,10 +141,10 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 /// The codes of changes and queries, good and bad.
 fn codes(address: &str) -> Vec<String> {
     let mut lines = vec![];
-    let user: Entity<'_> = &[("user", Some("a"))];
-    let ip: Entity<'_> = &[("ip", Some("127.0.0.1"))];
+    let user: QuotaEntity<'_> = &[("user", Some("a"))];
+    let ip: QuotaEntity<'_> = &[("ip", Some("127.0.0.1"))];
     let rate = "producer_byte_rate";
-    let changes: &[(Entity<'_>, Values<'_>)] = &[
+    let changes: &[(QuotaEntity<'_>, Values<'_>)] = &[
         (user, &[(rate, Some(1e6)), ("request_percentage", Some(0.5))]),
         (user, &[(rate, Some(2e6))]),
         (&[("user", None)], &[("consumer_byte_rate", Some(1e9))]),
@@ -250,7 +231,7 @@ fn mutations(address: &str) -> Vec<String> {
     for name in ["grown", "deleted", "deleted-too"] {
         assert_eq!(connect().call(&create(name, 1, false), 7).topics[0].error_code, 0);
     }
-    let user: Entity<'_> = &[("user", Some("ANONYMOUS"))];
+    let user: QuotaEntity<'_> = &[("user", Some("ANONYMOUS"))];
     assert_eq!(
         alter(address, user, &[("controller_mutation_rate", Some(0.01))], false),
         [0]
@@ -300,5 +281,45 @@ fn mutations(address: &str) -> Vec<String> {
         ));
     }
     assert_eq!(alter(address, user, &[("controller_mutation_rate", None)], false), [0]);
+    lines
+}
+
+/// Writes and reads above the quota of bytes: the results of a client once it is throttled. The quota is one of the user:
+/// that of the default user, which `codes` has set, goes before one of a client id.
+fn bytes(address: &str) -> Vec<String> {
+    let connect = || Client::connect(address);
+    wait_until("the quota of changes is gone", || {
+        let code = connect().call(&create("letters", 1, false), 7).topics[0].error_code;
+        code == 0 || code == ErrorCode::TopicAlreadyExists.code()
+    });
+    let produce = produce_request("letters", 0, batch(&[&"x".repeat(5_000)]));
+    wait_until("the topic can be written", || {
+        connect().call(&produce, 12).responses[0].partition_responses[0].error_code == 0
+    });
+    let user: QuotaEntity<'_> = &[("user", Some("ANONYMOUS"))];
+    let quotas = [
+        ("producer_byte_rate", Some(1000.0)),
+        ("consumer_byte_rate", Some(1000.0)),
+    ];
+    assert_eq!(alter(address, user, &quotas, false), [0]);
+    let mut lines = vec![];
+    wait_until("a write is throttled", || {
+        let response = connect().call(&produce, 12);
+        let code = response.responses[0].partition_responses[0].error_code;
+        let is_throttled = response.throttle_time_ms > 0;
+        if is_throttled {
+            lines.push(format!("produce: {code}"));
+        }
+        is_throttled
+    });
+    let fetch = fetch_request("letters", 0, 0);
+    wait_until("a read is throttled", || {
+        let response = connect().call(&fetch, 12);
+        let is_throttled = response.throttle_time_ms > 0;
+        if is_throttled {
+            lines.push(format!("fetch: {} {}", response.error_code, response.responses.len()));
+        }
+        is_throttled
+    });
     lines
 }

@@ -44,7 +44,9 @@ impl Failures {
             return;
         };
         if cause == FailureCause::AuthenticationFailed {
+            // A target of its own, so that a program which reports the error of the call can hide this.
             tracing::warn!(
+                target: "milena_client::authentication",
                 event = "authentication_failed",
                 client = subject.client,
                 node = subject.node(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytestring::ByteString;
 
-use super::GroupLimits;
+use super::{CONSUMER_ASSIGNORS, GroupLimits};
 
 /// The fields are named after Kafka's configuration keys; the comments say which.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Default for GroupConfig {
             consumer_size_max: i32::MAX as usize,
             consumer_session_timeout_ms: 45_000,
             consumer_heartbeat_interval_ms: 5_000,
-            consumer_assignors: vec!["uniform".into(), "range".into()],
+            consumer_assignors: CONSUMER_ASSIGNORS.map(Into::into).to_vec(),
             migration_policy: MigrationPolicy::Bidirectional,
             regex_refresh_interval_ms: 600_000,
             offset_metadata_max_bytes: 4_096,

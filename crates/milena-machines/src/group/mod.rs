@@ -20,6 +20,7 @@ use bytestring::ByteString;
 use milena_wire::decode::DecodeError;
 
 pub use config::{GroupConfig, GroupOverrides, MigrationPolicy};
+pub use consumer::CONSUMER_ASSIGNORS;
 pub use limits::{GroupLimits, LimitExceeded};
 pub use records::{GroupRecord, OffsetKey};
 pub use requests::{GroupReply, GroupRequest};

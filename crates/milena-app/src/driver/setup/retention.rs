@@ -71,7 +71,7 @@ impl Retention {
     pub(super) fn warn(&self, topic: &str, origin: &str, required_ms: i64) {
         for (setting, value, needs) in self.problems(required_ms) {
             tracing::warn!(
-                event = "letter_topic_may_lose_records",
+                event = "failure_topic_may_lose_records",
                 topic,
                 setting,
                 value,

@@ -1,5 +1,7 @@
 //! Rules between keys of the broker. They are Kafka's.
 
+use milena_machines::group::CONSUMER_ASSIGNORS;
+
 use super::{
     super::{BrokerOverrides, ConfigError, layers::contradiction},
     config::wrong,
@@ -8,6 +10,7 @@ use super::{
 pub(super) fn check_whole(raw: &BrokerOverrides) -> Result<(), ConfigError> {
     check_group_limits(raw)?;
     check_group_protocols(raw)?;
+    check_consumer_assignors(raw)?;
     check_request_memory(raw)?;
     let buffer = "it must be more than 1048576";
     check_number(raw, "log.cleaner.dedupe.buffer.size", buffer, |bytes| bytes > 1_048_576)
@@ -41,6 +44,17 @@ fn check_group_protocols(raw: &BrokerOverrides) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(wrong(name, &protocols.join(","), "classic must be included"))
+}
+
+fn check_consumer_assignors(raw: &BrokerOverrides) -> Result<(), ConfigError> {
+    let name = "group.consumer.assignors";
+    let assignors: Vec<String> = raw.find(name)?.unwrap_or_default();
+    let is_known = |assignor: &String| CONSUMER_ASSIGNORS.contains(&assignor.as_str());
+    if !assignors.is_empty() && assignors.iter().all(is_known) {
+        return Ok(());
+    }
+    let reason = format!("the assignors of this broker are {}", CONSUMER_ASSIGNORS.join(", "));
+    Err(wrong(name, &assignors.join(","), &reason))
 }
 
 /// If the memory for requests is limited, the largest request must fit.

@@ -26,6 +26,7 @@ use milena_wire::{errors::ErrorCode, messages::ConsumerGroupMemberMetadataValue 
 use super::{Group, GroupCoordinator, GroupEffects};
 use crate::TopicsImage;
 
+pub use assignors::CONSUMER_ASSIGNORS;
 pub(super) use group::ConsumerGroup;
 
 /// A deadline of a member.

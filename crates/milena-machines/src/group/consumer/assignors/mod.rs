@@ -30,6 +30,9 @@ pub(super) struct TopicSpec {
     pub(super) partitions: i32,
 }
 
+/// The names of the assignors. The first is the default.
+pub const CONSUMER_ASSIGNORS: [&str; 2] = ["uniform", "range"];
+
 /// Assigns partitions to the members, in the order of their ids; the result has the same order.
 pub(super) fn assign(assignor: &str, members: &[MemberSpec<'_>]) -> Vec<Partitions> {
     match assignor {
