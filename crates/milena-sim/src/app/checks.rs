@@ -55,6 +55,8 @@ pub(super) struct Checks {
     kills: BTreeMap<u64, u32>,
     /// The last claims of partitions whose offsets are stored with effects.
     claims: BTreeMap<usize, (Life, PartitionId)>,
+    /// The offsets that were stored with effects.
+    positions: BTreeMap<usize, i64>,
 }
 
 /// Records that have begun in a lane.
@@ -85,6 +87,7 @@ impl Checks {
             suspects: BTreeSet::new(),
             kills: BTreeMap::new(),
             claims: BTreeMap::new(),
+            positions: BTreeMap::new(),
         }
     }
 
@@ -287,8 +290,18 @@ impl Checks {
         }
     }
 
+    /// The state that the next owner of a partition would find.
+    fn found(&self, cluster: &Cluster, partition: usize) -> Base {
+        let committed = cluster.committed[partition].as_ref();
+        let offset = committed.map_or(0, |committed| committed.offset);
+        let stored = self.positions.get(&partition).copied().unwrap_or(0);
+        Base::at(committed, offset.max(stored))
+    }
+
     /// An offset is stored with an effect: all records below are done.
     pub(super) fn stored(&mut self, plan: &Plan, cluster: &Cluster, partition: usize, offset: i64) {
+        let position = self.positions.entry(partition).or_default();
+        *position = offset.max(*position);
         let mut below = cluster.logs[partition].range(..offset);
         if let Some((undone, _)) = below.find(|(offset, _)| !self.is_settled(partition, **offset)) {
             let place = name(plan, partition);

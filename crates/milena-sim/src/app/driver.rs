@@ -143,6 +143,10 @@ impl Instance {
         work.handle_shutdown(world.queue.now());
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.restart_ms.is_some()
+    }
+
     pub(super) fn assigned(&mut self, world: &mut World, partition: usize) {
         self.lose(world, partition);
         let (Some(work), Some(life)) = (&mut self.work, self.life) else {

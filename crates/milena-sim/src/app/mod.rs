@@ -223,7 +223,12 @@ impl Apps {
             }
             return;
         }
+        let joins_again = world.database.is_some() && matches!(event, Event::HearsLoss(..));
         instance.happen(world, event);
+        if joins_again && !instance.is_stopping() {
+            world.cluster.leave(life);
+            world.cluster.join(life);
+        }
         instance.pump(world);
     }
 
@@ -277,6 +282,10 @@ impl Apps {
                 world.checks.crashed();
                 world.checks.died_as_owner(world.cluster.owned_by(life));
                 let lost = world.cluster.expel(life);
+                if world.database.is_some() {
+                    // Others get its partitions while it goes on with its records.
+                    world.cluster.leave(life);
+                }
                 let heard_ms = world.random.below(3_000) as i64;
                 world.queue.after(heard_ms, Event::HearsLoss(life, lost));
             }

@@ -44,7 +44,7 @@ impl Checks {
             return;
         }
         let found = base.starts;
-        let told = Base::new(cluster.committed[run.partition].as_ref());
+        let told = self.found(cluster, run.partition);
         let is_past = told.starts.count == 0 && told.offset > base.offset;
         if is_past {
             return;
@@ -92,7 +92,7 @@ impl Checks {
         found: &Base,
         is_known: bool,
     ) {
-        let told = Base::new(cluster.committed[partition].as_ref());
+        let told = self.found(cluster, partition);
         if told.starts.count <= found.starts.count {
             return;
         }
