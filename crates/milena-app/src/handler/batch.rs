@@ -120,21 +120,20 @@ macro_rules! call_scoped {
     ($handler:ident, $records:ident, $first:ident, $batch:ident, $unread:ident, $($argument:ident)*) => {
         async move {
             $(
-                #[allow(non_snake_case, reason = "named like its type")]
+                #[expect(non_snake_case, reason = "named like its type")]
                 let $argument = extract_plain::<$argument>($first);
             )*
             $first.are_read();
-            #[allow(unused_mut, reason = "only the batch may be an argument")]
-            let mut opening = Opening::batch($records, $unread.iter().map(|(index, _)| *index).collect());
+            let opening = &mut Opening::batch($records, $unread.iter().map(|(index, _)| *index).collect());
             $(
-                #[allow(non_snake_case, reason = "named like its type")]
-                let $argument = match open_one($argument, &mut opening).await {
+                #[expect(non_snake_case, reason = "named like its type")]
+                let $argument = match open_one($argument, opening).await {
                     Ok(Opened::Ready(argument)) => argument,
                     Ok(Opened::Duplicate) => return merge($records.len(), Outcomes::All(Done::Duplicate), $unread),
                     Err(fault) => return merge($records.len(), Outcomes::Failed(Arc::new(fault)), $unread),
                 };
             )*
-            let (scope, duplicates) = opening.into_parts();
+            let (scope, duplicates) = opening.take_parts();
             let (batch, settled) = take_out($batch, $unread, duplicates);
             let expected = batch.0.len();
             let outcomes = $handler(batch, $($argument),*).await.into_outcomes();
@@ -173,7 +172,7 @@ macro_rules! batch_handlers {
                 }
                 let expected = batch.0.len();
                 $(
-                    #[allow(non_snake_case, reason = "named like its type")]
+                    #[expect(non_snake_case, reason = "named like its type")]
                     let $argument = match $argument::extract(first) {
                         Ok(argument) => argument,
                         Err(fault) => return merge(records.len(), Outcomes::Failed(Arc::new(fault)), unread),

@@ -196,9 +196,8 @@ impl<S: Clone + Send + Sync + 'static> Extract for State<S> {
 
     fn check(available: &Available<'_>) -> Result<(), ArgumentError> {
         let found = available.state::<S>();
-        found
-            .map(drop)
-            .ok_or(ArgumentError::State(MissingState { name: type_name::<S>() }))
+        let missing = || ArgumentError::State(MissingState { name: type_name::<S>() });
+        found.map(drop).ok_or_else(missing)
     }
 }
 

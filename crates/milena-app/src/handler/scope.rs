@@ -5,7 +5,7 @@
 //! has succeeded and rolled back otherwise. A call that is dropped drops its scope: after a timeout, a panic, a revoke,
 //! or at the end of the process nothing is committed.
 
-use std::{fmt, future::Future, pin::Pin, slice, sync::Arc, time::Duration};
+use std::{fmt, future::Future, mem, pin::Pin, slice, sync::Arc, time::Duration};
 
 use super::{Cx, Done, Fault, Outcomes};
 
@@ -90,8 +90,8 @@ impl<'a> Opening<'a> {
     }
 
     /// The scope, and the indexes of duplicates.
-    pub(super) fn into_parts(self) -> (Option<Box<dyn CallScope>>, Vec<usize>) {
-        (self.scope, self.duplicates)
+    pub(super) fn take_parts(&mut self) -> (Option<Box<dyn CallScope>>, Vec<usize>) {
+        (self.scope.take(), mem::take(&mut self.duplicates))
     }
 }
 

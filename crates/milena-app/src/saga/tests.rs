@@ -29,7 +29,7 @@ fn order() -> SagaBuilder {
 #[test]
 fn all_errors_are_reported_at_once() {
     let errors = order()
-        .owner("nobody", "nobody.events")
+        .owner("absent", "absent.events")
         .step(
             Step::pivot("ship")
                 .by("shipping")
@@ -45,7 +45,7 @@ fn all_errors_are_reported_at_once() {
         [
             "saga order: the participant orders has no steps; remove it, or give it a step",
             "saga order: step ship: the participant shipping is not declared; known participants: orders, inventory, \
-             payment, nobody",
+             payment, absent",
             "saga order: step ship: Paid in `on` is neither the event that starts the saga nor the `done` event of a \
              step; known events: OrderCreated, InventoryReserved, PaymentProcessed, Shipped",
             "saga order: steps charge and ship are both pivots; a saga has one point of no return",

@@ -336,7 +336,7 @@ impl Sagas {
             }
             // Participants that do not process an event are the harder case.
             let is_bad = world.happens(world.plan.dead_letters);
-            if is_bad && index != owner || is_bad && world.random.below(3) == 0 {
+            if is_bad && (index != owner || world.random.below(3) == 0) {
                 world.note(|| format!("dead letter of {index}: {record:?}"));
                 return world.dead_letters.push_back((index, record.clone()));
             }

@@ -92,7 +92,7 @@ impl<DB: TxDatabase> Drop for Tx<DB> {
 impl<DB: TxDatabase> Deref for Tx<DB> {
     type Target = DB::Connection;
 
-    #[allow(clippy::expect_used, reason = "only drop takes the transaction")]
+    #[cfg_attr(not(test), expect(clippy::expect_used, reason = "only drop takes the transaction"))]
     fn deref(&self) -> &DB::Connection {
         self.transaction
             .as_ref()
@@ -101,7 +101,7 @@ impl<DB: TxDatabase> Deref for Tx<DB> {
 }
 
 impl<DB: TxDatabase> DerefMut for Tx<DB> {
-    #[allow(clippy::expect_used, reason = "only drop takes the transaction")]
+    #[cfg_attr(not(test), expect(clippy::expect_used, reason = "only drop takes the transaction"))]
     fn deref_mut(&mut self) -> &mut DB::Connection {
         self.transaction
             .as_mut()

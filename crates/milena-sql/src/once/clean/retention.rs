@@ -42,7 +42,7 @@ impl TopicRetention {
         let number = |name: &str| value(name).and_then(|text| text.parse().ok());
         Self {
             policy: value("cleanup.policy").unwrap_or("delete").to_owned(),
-            // What is not known may be for ever.
+            // An unknown retention may be unlimited.
             retention_ms: number("retention.ms").unwrap_or(-1),
             segment_ms: number("segment.ms").unwrap_or(0),
         }

@@ -8,7 +8,7 @@ use tokio::{
     sync::Notify,
 };
 
-/// What happens to the next connection that sends a statement.
+/// Fate of the next connection that sends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The statement does not arrive.

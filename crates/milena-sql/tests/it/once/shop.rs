@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::databases::Home;
 
-/// What a call does after its effect.
+/// Behaviour of a call after its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Fail,

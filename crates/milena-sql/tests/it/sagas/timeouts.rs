@@ -21,7 +21,7 @@ async fn a_step_that_does_not_report_is_compensated() {
         let awaited = "SELECT count(*) FROM milena_saga_events WHERE event_type = 'InventoryReserved'";
         shop.wait_for_count("orders", awaited, 1).await;
         shop.clock.advance(MINUTE);
-        // The pivot comes first: nobody knows whether it was performed.
+        // The pivot comes first: it is not known whether it was performed.
         let asked = "SELECT count(*) FROM milena_outbox WHERE type = 'CompensationRequested'";
         shop.wait_for_count("orders", asked, 1).await;
         let row = shop.row("orders", "1").await.unwrap();
