@@ -29,6 +29,8 @@ enum Task {
     Measure(measure::Args),
     /// Publish events of an outbox while writers, relays, the database and brokers are killed; `--help` lists the options
     Outbox(pass_on::Args),
+    /// Run sagas while services, relays, databases and brokers are killed; `--help` lists the options
+    Sagas(pass_on::Args),
     /// Run the coordinators in a simulated, faulty network, from seeds; `--help` lists the options
     Simulate(pass_on::Args),
     Tidy(tidy::Args),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Task::Map(args) => map::run(root(), &args),
         Task::Measure(args) => measure::run(root(), &args),
         Task::Outbox(args) => pass_on::outbox(&args),
+        Task::Sagas(args) => pass_on::sagas(&args),
         Task::Simulate(args) => pass_on::simulate(&args),
         Task::Tidy(args) => tidy::run(root(), &args),
         Task::Torture(args) => pass_on::torture(&args),

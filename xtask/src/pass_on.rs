@@ -24,6 +24,11 @@ pub(crate) fn torture(args: &Args) -> Result<()> {
 }
 
 /// Runs a test of `milena-cli`.
+pub(crate) fn sagas(args: &Args) -> Result<()> {
+    test("sagas", args, "sagas did not end, or their effects do not balance")
+}
+
+/// Runs a test of `milena-cli`.
 pub(crate) fn outbox(args: &Args) -> Result<()> {
     test("outbox", args, "table and topic do not agree")
 }

@@ -192,7 +192,7 @@ async fn a_batch_has_one_scope_without_duplicates_and_a_failed_record_does_not_t
     let broker = milena_test::TestBroker::start();
     broker.create_topic("orders", 1);
     let values = ["\"one\"", "\"old\"", "bad", "\"fail\"", "\"old\"", "\"two\""];
-    broker.produce("orders", 0, values.map(|value| TestRecord::new(value)));
+    broker.produce("orders", 0, values.map(TestRecord::new));
     let app = app(&ledger).batch("orders", note_all, |policy| {
         policy.order(Order::Partition).batch_size(100)
     });

@@ -110,6 +110,23 @@ fn insert(url: &str, aggregate: &str, columns: &str, values: &str) {
     assert!(inserted.unwrap().success());
 }
 
+/// The only record of the topic is the event, with its headers.
+fn assert_published(broker: &str, topic: &str) {
+    let read = [
+        "consume",
+        "-b",
+        broker,
+        "-t",
+        topic,
+        "--exit-at-end",
+        "-f",
+        "%k %s %h\\n",
+    ];
+    let record = prints(&read);
+    assert!(record.starts_with("7 paper id="), "{record}");
+    assert!(record.ends_with(",eventType=OrderPlaced,tenant=a\n"), "{record}");
+}
+
 #[test]
 fn events_of_a_table_are_published_and_cleaned() {
     let directory = tempfile::tempdir().unwrap();
@@ -163,19 +180,7 @@ fn events_of_a_table_are_published_and_cleaned() {
             "leases are given back: {status}"
         );
 
-        let read = [
-            "consume",
-            "-b",
-            &broker.address,
-            "-t",
-            &topic,
-            "--exit-at-end",
-            "-f",
-            "%k %s %h\\n",
-        ];
-        let record = prints(&read);
-        assert!(record.starts_with("7 paper id="), "{record}");
-        assert!(record.ends_with(",eventType=OrderPlaced,tenant=a\n"), "{record}");
+        assert_published(&broker.address, &topic);
         let listed: Value =
             serde_json::from_str(&prints(&["outbox", "list", "--published", "-d", &url, "-o", "json"])).unwrap();
         assert_eq!(listed[0]["is_published"], true);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use milena_machines::request_reply::{CorrelationId, ReplyVerdict, Requests, RequestsConfig};
 
 use super::{Event, World, service::Request};
-use crate::Mutation;
+use crate::{Mutation, simulation::START_MS};
 
 #[derive(Debug)]
 pub(super) struct Requester {
@@ -89,10 +89,15 @@ impl Requester {
         let Some(process) = self.process.as_mut().filter(|_| life == self.life) else {
             return;
         };
+        // Requests that services are too slow for are not made, so that the rest can end.
+        if world.now() - START_MS > world.plan.faults_ms as i64 + 20_000 {
+            self.left = 0;
+        }
         if self.left == 0 {
             return;
         }
-        let delay = world.delay(world.plan.pace_ms);
+        // A requester that is full asks again later, never in the same instant.
+        let delay = 1 + world.delay(world.plan.pace_ms);
         world.queue.after(delay, Event::Ask(me, life));
         let number = world.next_number();
         let deadline_ms = world.now() + world.plan.timeout_ms as i64;

@@ -12,7 +12,7 @@
 //! same aggregate wait for each other. Write events last in a transaction, so that this wait is short and deadlocks are
 //! rare; a deadlock fails one of the transactions with SQLSTATE 40P01 ([`OutboxError::is_retryable`]).
 //!
-//! A transaction with events of more than 256 aggregates locks all of them with one lock, so that it cannot exhaust the
+//! A transaction with more than 256 events locks all of them with one lock, so that it cannot exhaust the
 //! locks of the server. Other writers then wait until it ends. [`write_all`] takes that lock first; other programs do so
 //! with `SELECT milena_outbox_lock()` as the first statement of the transaction.
 

@@ -144,11 +144,10 @@ impl RelayView {
             return Some("the outbox relay has ended".to_owned());
         }
         let outages = [(Peer::Database, &shared.database), (Peer::Cluster, &shared.cluster)];
-        let lasting = outages.into_iter().find_map(|(peer, outage)| {
+        outages.into_iter().find_map(|(peer, outage)| {
             let (since, error) = outage.as_ref()?;
             (since.elapsed() >= PROBLEM_AFTER).then(|| format!("the outbox relay waits for {}: {error}", peer.name()))
-        });
-        lasting
+        })
     }
 
     pub(super) fn status(&self) -> RelayStatus {

@@ -251,10 +251,15 @@ impl Store {
         const NOTE: &str = "UPDATE milena_outbox SET attempts = attempts + 1, last_error = $2
             WHERE sequence = $1 AND published_at IS NULL";
         match &self.database {
-            Database::Postgres(pool) => drop(sqlx::query(NOTE).bind(sequence).bind(reason).execute(pool).await?),
-            Database::Sqlite(pool) => drop(sqlx::query(NOTE).bind(sequence).bind(reason).execute(pool).await?),
+            Database::Postgres(pool) => {
+                let note = sqlx::query(NOTE).bind(sequence).bind(reason);
+                note.execute(pool).await.map(drop)
+            }
+            Database::Sqlite(pool) => {
+                let note = sqlx::query(NOTE).bind(sequence).bind(reason);
+                note.execute(pool).await.map(drop)
+            }
         }
-        Ok(())
     }
 
     /// Returns those of the failed rows whose failure an operator has reset, and those that are gone.

@@ -210,8 +210,9 @@ macro_rules! functions {
             O: IntoStepOutcome,
             $($argument: for<'a> Argument<$call<'a>>,)*
         {
-            #[allow(unused_variables, reason = "a function without arguments has no use for it")]
             fn call(&self, call: &$call<'_>) -> Result<FunctionFuture, Fault> {
+                // A function without arguments does not use it.
+                let _ = call;
                 let future = self($($argument::take(call)?),*);
                 Ok(Box::pin(async move { future.await.into_step_outcome() }))
             }

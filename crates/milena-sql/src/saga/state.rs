@@ -75,7 +75,6 @@ struct ProgressJson {
     due_ms: Option<i64>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }

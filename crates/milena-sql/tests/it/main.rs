@@ -1,5 +1,8 @@
 //! Integration tests on real databases.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should stop there")]
+#![allow(unreachable_pub, reason = "nothing outside a test binary can reach into it")]
+
 mod checkpoints;
 mod databases;
 mod migrations;

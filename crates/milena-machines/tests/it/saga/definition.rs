@@ -56,7 +56,7 @@ fn unknown_names_are_errors() {
     assert!(found.contains(&DefinitionError::IdleParticipant {
         name: "charge-service".to_owned()
     }));
-    let owner = "nobody".to_owned();
+    let owner = "absent".to_owned();
     assert!(errors(|draft| draft.owner.clone_from(&owner)).contains(&DefinitionError::UnknownOwner { owner }));
 }
 

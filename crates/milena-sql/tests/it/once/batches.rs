@@ -30,7 +30,7 @@ async fn batch<DB: Shop>() {
         .with("three", [Step::Poison]);
     let broker = TestBroker::start();
     broker.create_topic("orders", 1);
-    let record = |value: &str, id: &str| TestRecord::new(value).header("event_id", id.to_owned());
+    let record = |value: &str, id: &str| TestRecord::new(value).header("event_id", id);
     let records = [
         record("one", "e1"),
         record("two", "e2"),

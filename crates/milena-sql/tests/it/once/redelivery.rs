@@ -161,9 +161,9 @@ async fn dead_letter<DB: Shop>() {
     let dead = kit.assert_dlq("orders", 1).await;
     assert!(effects(&database).await.is_empty());
     for _ in 0..2 {
-        let mut record = TestRecord::new(dead[0].value().unwrap().to_vec()).key("anna");
+        let mut record = TestRecord::new(dead[0].value().unwrap()).key("anna");
         for header in dead[0].headers() {
-            record = record.header(str::from_utf8(header.key).unwrap(), header.value.unwrap().to_vec());
+            record = record.header(str::from_utf8(header.key).unwrap(), header.value.unwrap());
         }
         kit.publish("orders", record).await;
     }
@@ -221,7 +221,7 @@ async fn ids_of_cloud_events_are_unique_within_their_source_and_ids_that_cannot_
     let kit = TestKit::start(app::<Postgres>(&database, &Script::default(), |policy| policy)).await;
     let event = |value: &str, source: &str| {
         let record = TestRecord::new(value).key("anna").header("ce_id", "1");
-        record.header("ce_source", source.to_owned())
+        record.header("ce_source", source)
     };
     for record in [event("one", "/shop"), event("two", "/web"), event("three", "/web")] {
         kit.publish("orders", record).await;

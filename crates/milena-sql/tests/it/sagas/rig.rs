@@ -384,8 +384,8 @@ fn partition(key: &str) -> i32 {
 
 pub(super) fn event(event_type: &str, saga_id: &str, payload: &str) -> TestRecord {
     TestRecord::from((saga_id, payload))
-        .header("eventType", event_type.to_owned())
-        .header("correlation_id", saga_id.to_owned())
+        .header("eventType", event_type)
+        .header("correlation_id", saga_id)
 }
 
 async fn create_tables(database: &Database) {
