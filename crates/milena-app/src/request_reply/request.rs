@@ -53,8 +53,13 @@ impl Request {
     /// # Cancel safety
     ///
     /// Dropping the future ends the wait; a request that was sent is handled nevertheless.
-    pub async fn send(self) -> Result<Reply, RequestError> {
-        self.begin().await?.await
+    pub fn send(self) -> impl Future<Output = Result<Reply, RequestError>> + Send {
+        // Boxed until it is sent: a task that waits for a reply, of which there may be many, keeps only the rest.
+        let begun = Box::pin(self.begin());
+        async move {
+            let pending = begun.await?;
+            pending.await
+        }
     }
 
     /// Sends the request and decodes the value of its reply as JSON.

@@ -1,9 +1,9 @@
 //! The transactional outbox: events that are written in the application's own database transaction, and published to
 //! Kafka by a relay afterwards.
 //!
-//! [`write`] inserts a row into `milena_outbox` on the caller's connection, so the event commits or rolls back together
-//! with the rest of the transaction. [`write_all`] does so for many events at once. [`tokio_postgres`] does the same for
-//! transactions of that crate, and [`INSERT_POSTGRES`] and [`INSERT_SQLITE`] for any other program.
+//! [`write()`] inserts a row into `milena_outbox` on the caller's connection, so the event commits or rolls back together
+//! with the rest of the transaction. [`write_all`] does so for many events at once. The module `tokio_postgres` does the
+//! same for transactions of that crate, and [`INSERT_POSTGRES`] and [`INSERT_SQLITE`] for any other program.
 //!
 //! # Order
 //!
