@@ -85,7 +85,7 @@ fn create_topics(cluster: &AnyCluster) {
     for service in SERVICES {
         let mut create = Command::new(env!("CARGO_BIN_EXE_milena"));
         create.args(["topic", "create", &format!("{service}.events"), "-b", cluster.address()]);
-        create.args(["--partitions", &partitions, "--replication-factor", &replicas]);
+        create.args(["--partitions", &partitions, "--replicas", &replicas]);
         run_program(&mut create, "");
     }
 }

@@ -182,6 +182,17 @@ def read_until(consumers, count):
     return read
 
 
+def seek_to_start(member, partition, deadline):
+    # librdkafka refuses to seek in a partition that it was just assigned and has not begun to fetch.
+    while True:
+        try:
+            return member.seek(TopicPartition(GROUPS_TOPIC, partition, 0))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 def check_group(admin, protocol, settings):
     """Two members share a topic; one leaves, and the other continues at the committed offsets."""
     group = {
@@ -209,7 +220,7 @@ def check_group(admin, protocol, settings):
     expect(owned[0] | owned[1], set(range(4)), f"{protocol}: partitions of both")
     for member in members:
         for partition in member.assignment():
-            member.seek(TopicPartition(GROUPS_TOPIC, partition.partition, 0))
+            seek_to_start(member, partition.partition, deadline)
     read = read_until(members, len(GROUP_VALUES))
     expect(sorted(sum(read, [])), sorted(GROUP_VALUES), f"{protocol}: what both read")
     for member in members:
