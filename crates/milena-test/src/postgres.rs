@@ -27,7 +27,7 @@ server=$!
 { cat <&3; kill -INT $server; } &
 wait $server
 kill $! 2>/dev/null
-{ sleep 2; [ -d /proc/$test ] || rm -rf "$2"; } &
+{ sleep 2; [ -d /proc/$test ] || rm -rf "${2%/*}"; } &
 "#;
 
 /// A PostgreSQL server on a free port with its data in a temporary directory. It ends with the value, and with the
