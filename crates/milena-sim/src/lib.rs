@@ -23,6 +23,7 @@ mod logins;
 mod mutation;
 mod network;
 mod outbox;
+mod play;
 mod queue;
 mod requests;
 mod saga;

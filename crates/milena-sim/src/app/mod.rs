@@ -15,7 +15,11 @@ use milena_machines::{
 };
 
 use crate::{
-    Failure, Mutation, Outcome, history::History, invariants::until_violated, queue::Queue, simulation::START_MS,
+    Mutation, Outcome,
+    history::History,
+    play::{Play, play},
+    queue::Queue,
+    simulation::START_MS,
 };
 use checks::Checks;
 use cluster::Cluster;
@@ -139,30 +143,20 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
     let World { history, plan, .. } = &mut apps.world;
     history.note(START_MS, || format!("{plan:?}"));
     apps.schedule();
-    let mut events = 0;
-    let held = until_violated(|| {
-        while apps.world.checks.failure.is_none()
-            && let Some(event) = apps.world.queue.next(end)
-        {
-            events += 1;
-            apps.happen(event);
-        }
-        if apps.world.checks.failure.is_none() {
-            apps.check_settled();
-        }
-    });
-    if let Err(violation) = held {
-        apps.world.checks.failure.get_or_insert(violation);
-    }
-    let at_ms = apps.world.queue.now() - START_MS;
-    Outcome {
-        failure: apps.world.checks.failure.take().map(|what| Failure { at_ms, what }),
-        events,
-        history: apps.world.history,
-    }
+    play(apps, end)
 }
 
-impl Apps {
+impl Play for Apps {
+    type Event = Event;
+
+    fn queue(&mut self) -> &mut Queue<Event> {
+        &mut self.world.queue
+    }
+
+    fn failure(&mut self) -> &mut Option<String> {
+        &mut self.world.checks.failure
+    }
+
     fn happen(&mut self, event: Event) {
         match event {
             Event::Start(instance) => self.start(instance),
@@ -193,6 +187,27 @@ impl Apps {
         self.rebalance();
     }
 
+    /// Long after the last fault.
+    fn check_settled(&mut self) {
+        let world = &mut self.world;
+        for instance in &self.instances {
+            if let Err(what) = instance.check_settled(world) {
+                return world.checks.fail(what);
+            }
+        }
+        let held = world.cluster.check_settled(&world.plan, world.database.as_ref());
+        if let Err(what) = held {
+            return world.checks.fail(what);
+        }
+        world.checks.settled(&world.plan, &world.cluster);
+    }
+
+    fn into_history(self) -> History {
+        self.world.history
+    }
+}
+
+impl Apps {
     fn happen_to(&mut self, life: Life, event: Event) {
         let world = &mut self.world;
         let is_alive = |instances: &[Instance]| instances.get(life.instance).is_some_and(|it| it.life == Some(life));
@@ -309,20 +324,5 @@ impl Apps {
             }
             instance.pump(world);
         }
-    }
-
-    /// Long after the last fault.
-    fn check_settled(&mut self) {
-        let world = &mut self.world;
-        for instance in &self.instances {
-            if let Err(what) = instance.check_settled(world) {
-                return world.checks.fail(what);
-            }
-        }
-        let held = world.cluster.check_settled(&world.plan, world.database.as_ref());
-        if let Err(what) = held {
-            return world.checks.fail(what);
-        }
-        world.checks.settled(&world.plan, &world.cluster);
     }
 }

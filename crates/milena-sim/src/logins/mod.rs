@@ -11,7 +11,11 @@ use bytes::Bytes;
 use milena_machines::Random;
 
 use crate::{
-    Failure, Mutation, Outcome, history::History, invariants::until_violated, queue::Queue, simulation::START_MS,
+    Mutation, Outcome,
+    history::History,
+    play::{Play, play},
+    queue::Queue,
+    simulation::START_MS,
 };
 use checks::Checks;
 use client::Client;
@@ -141,47 +145,18 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
     let World { history, plan, .. } = &mut logins.world;
     history.note(START_MS, || format!("{plan:?}"));
     logins.schedule();
-    let mut events = 0;
-    let held = until_violated(|| {
-        while logins.world.checks.failure.is_none()
-            && let Some(event) = logins.world.queue.next(end)
-        {
-            events += 1;
-            logins.happen(event);
-        }
-        if logins.world.checks.failure.is_none() {
-            logins.check_settled();
-        }
-    });
-    if let Err(violation) = held {
-        logins.world.checks.failure.get_or_insert(violation);
-    }
-    let at_ms = logins.world.now() - START_MS;
-    Outcome {
-        failure: logins.world.checks.failure.take().map(|what| Failure { at_ms, what }),
-        events,
-        history: logins.world.history,
-    }
+    play(logins, end)
 }
 
-impl Logins {
-    fn schedule(&mut self) {
-        let World {
-            queue, random, plan, ..
-        } = &mut self.world;
-        for client in 0..plan.clients.len() {
-            queue.after(random.below(2_000) as i64, Event::Tick(client));
-        }
-        let clients = plan.clients.len() as u64;
-        for _ in 0..random.below(8) {
-            let at = START_MS + random.below(plan.faults_ms) as i64;
-            let event = match random.below(4) {
-                0 => Event::PasswordChanges(random.below(2) as u8),
-                1 => Event::UserChanges(random.below(clients) as usize),
-                _ => Event::Cut(random.below(clients) as usize),
-            };
-            queue.at(at, event);
-        }
+impl Play for Logins {
+    type Event = Event;
+
+    fn queue(&mut self) -> &mut Queue<Event> {
+        &mut self.world.queue
+    }
+
+    fn failure(&mut self) -> &mut Option<String> {
+        &mut self.world.checks.failure
     }
 
     fn happen(&mut self, event: Event) {
@@ -236,6 +211,44 @@ impl Logins {
         }
     }
 
+    /// Everything ends: with good credentials and a quiet network, each client has got all its responses.
+    fn check_settled(&mut self) {
+        let checks = &mut self.world.checks;
+        for (index, client) in self.clients.iter().enumerate() {
+            checks.demand(client.is_done(), || {
+                format!("client {index} never got all its responses: {client:?}")
+            });
+        }
+        for connection in &self.connections {
+            checks.demand(connection.is_at_rest(), || format!("{connection:?} never came to rest"));
+        }
+    }
+
+    fn into_history(self) -> History {
+        self.world.history
+    }
+}
+
+impl Logins {
+    fn schedule(&mut self) {
+        let World {
+            queue, random, plan, ..
+        } = &mut self.world;
+        for client in 0..plan.clients.len() {
+            queue.after(random.below(2_000) as i64, Event::Tick(client));
+        }
+        let clients = plan.clients.len() as u64;
+        for _ in 0..random.below(8) {
+            let at = START_MS + random.below(plan.faults_ms) as i64;
+            let event = match random.below(4) {
+                0 => Event::PasswordChanges(random.below(2) as u8),
+                1 => Event::UserChanges(random.below(clients) as usize),
+                _ => Event::Cut(random.below(clients) as usize),
+            };
+            queue.at(at, event);
+        }
+    }
+
     fn tick(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -273,19 +286,6 @@ impl Logins {
         for client in 0..self.clients.len() {
             let delay = self.world.delay(8_000);
             self.world.queue.after(delay, Event::ClientLearnsPassword(client));
-        }
-    }
-
-    /// Everything ends: with good credentials and a quiet network, each client has got all its responses.
-    fn check_settled(&mut self) {
-        let checks = &mut self.world.checks;
-        for (index, client) in self.clients.iter().enumerate() {
-            checks.demand(client.is_done(), || {
-                format!("client {index} never got all its responses: {client:?}")
-            });
-        }
-        for connection in &self.connections {
-            checks.demand(connection.is_at_rest(), || format!("{connection:?} never came to rest"));
         }
     }
 }

@@ -11,7 +11,11 @@ use std::{collections::BTreeMap, fmt};
 use milena_machines::{Random, outbox::RefusedScope};
 
 use crate::{
-    Failure, Mutation, Outcome, history::History, invariants::until_violated, queue::Queue, simulation::START_MS,
+    Mutation, Outcome,
+    history::History,
+    play::{Play, play},
+    queue::Queue,
+    simulation::START_MS,
 };
 use checks::Checks;
 use database::{Database, RowState, Transaction, topic_of};
@@ -111,28 +115,77 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
     };
     let mut simulation = Simulation { relays: vec![], world };
     simulation.set_up();
-    let mut events = 0;
-    let result = until_violated(|| {
-        while simulation.world.checks.failure.is_none()
-            && let Some(event) = simulation.world.queue.next(end_ms)
-        {
-            events += 1;
-            simulation.happen(event);
-            if events % SETTLED_EVERY == 0 && simulation.is_settled() {
-                break;
+    play(simulation, end_ms)
+}
+
+impl Play for Simulation {
+    type Event = Event;
+
+    fn queue(&mut self) -> &mut Queue<Event> {
+        &mut self.world.queue
+    }
+
+    fn failure(&mut self) -> &mut Option<String> {
+        &mut self.world.checks.failure
+    }
+
+    fn happen(&mut self, event: Event) {
+        let (relays, world) = (&mut self.relays, &mut self.world);
+        match event {
+            Event::Write(transaction) => world.write(transaction),
+            Event::Call(owner, call) => world.call(owner, call),
+            Event::Arrive(owner, sequence, end_ms) => world.arrive(owner, sequence, end_ms),
+            Event::BrokerDown(for_ms) => world.broker_down_until_ms = world.now() + for_ms,
+            Event::Reset => world.database.rows.values_mut().for_each(|row| row.attempts = 0),
+            Event::Start(relay) => {
+                if relays[relay].machine.is_none() {
+                    relays[relay].start(world);
+                }
+            }
+            Event::Crash(relay) => {
+                relays[relay].crash(world);
+                let delay = world.random.below(5_000) as i64;
+                world.queue.after(delay, Event::Start(relay));
+            }
+            Event::Pause(relay, for_ms) => {
+                relays[relay].paused_until_ms = world.now() + for_ms;
+                world.note(|| format!("relay {relay} is paused for {for_ms} ms"));
+            }
+            Event::Stop(relay) => relays[relay].handle(world, |machine, _| machine.handle_stop()),
+            Event::CallResult(owner, _)
+            | Event::Send(owner, _, _)
+            | Event::Delivered(owner, _, _)
+            | Event::Timer(owner) => {
+                if relays[owner.relay].owner == owner {
+                    self.happen_to(owner.relay, event);
+                }
+            }
+            Event::Notified(relay) => self.happen_to(relay, event),
+        }
+    }
+
+    fn is_over(&self, events: u64) -> bool {
+        events.is_multiple_of(SETTLED_EVERY) && self.is_settled()
+    }
+
+    /// With a healthy network and running relays, all that was committed is published and marked.
+    fn check_settled(&mut self) {
+        let World { database, checks, .. } = &mut self.world;
+        for row in database.rows.values() {
+            checks.demand(row.state != RowState::Open, || format!("{row:?} was never committed"));
+            if row.state == RowState::Committed {
+                checks.demand(row.published > 0, || {
+                    format!("event {} was never published: {row:?}", row.sequence)
+                });
+                checks.demand(row.is_marked, || {
+                    format!("event {} was never marked: {row:?}", row.sequence)
+                });
             }
         }
-        simulation.check_settled();
-    });
-    if let Err(violated) = result {
-        simulation.world.checks.demand(false, || violated);
     }
-    let at_ms = simulation.world.now() - START_MS;
-    let what = simulation.world.checks.failure.take();
-    Outcome {
-        failure: what.map(|what| Failure { at_ms, what }),
-        events,
-        history: simulation.world.history,
+
+    fn into_history(self) -> History {
+        self.world.history
     }
 }
 
@@ -207,41 +260,6 @@ impl Simulation {
         }
     }
 
-    fn happen(&mut self, event: Event) {
-        let (relays, world) = (&mut self.relays, &mut self.world);
-        match event {
-            Event::Write(transaction) => world.write(transaction),
-            Event::Call(owner, call) => world.call(owner, call),
-            Event::Arrive(owner, sequence, end_ms) => world.arrive(owner, sequence, end_ms),
-            Event::BrokerDown(for_ms) => world.broker_down_until_ms = world.now() + for_ms,
-            Event::Reset => world.database.rows.values_mut().for_each(|row| row.attempts = 0),
-            Event::Start(relay) => {
-                if relays[relay].machine.is_none() {
-                    relays[relay].start(world);
-                }
-            }
-            Event::Crash(relay) => {
-                relays[relay].crash(world);
-                let delay = world.random.below(5_000) as i64;
-                world.queue.after(delay, Event::Start(relay));
-            }
-            Event::Pause(relay, for_ms) => {
-                relays[relay].paused_until_ms = world.now() + for_ms;
-                world.note(|| format!("relay {relay} is paused for {for_ms} ms"));
-            }
-            Event::Stop(relay) => relays[relay].handle(world, |machine, _| machine.handle_stop()),
-            Event::CallResult(owner, _)
-            | Event::Send(owner, _, _)
-            | Event::Delivered(owner, _, _)
-            | Event::Timer(owner) => {
-                if relays[owner.relay].owner == owner {
-                    self.happen_to(owner.relay, event);
-                }
-            }
-            Event::Notified(relay) => self.happen_to(relay, event),
-        }
-    }
-
     /// Events of a process wait while it is paused.
     fn happen_to(&mut self, relay: usize, event: Event) {
         let (process, world) = (&mut self.relays[relay], &mut self.world);
@@ -268,22 +286,6 @@ impl Simulation {
             RowState::RolledBack => true,
         };
         self.world.now() > START_MS + plan.faults_end_ms && database.rows.values().all(is_done) && database.is_quiet()
-    }
-
-    /// With a healthy network and running relays, all that was committed is published and marked.
-    fn check_settled(&mut self) {
-        let World { database, checks, .. } = &mut self.world;
-        for row in database.rows.values() {
-            checks.demand(row.state != RowState::Open, || format!("{row:?} was never committed"));
-            if row.state == RowState::Committed {
-                checks.demand(row.published > 0, || {
-                    format!("event {} was never published: {row:?}", row.sequence)
-                });
-                checks.demand(row.is_marked, || {
-                    format!("event {} was never marked: {row:?}", row.sequence)
-                });
-            }
-        }
     }
 }
 

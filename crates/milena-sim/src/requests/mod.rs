@@ -10,7 +10,11 @@ use std::collections::BTreeMap;
 use milena_machines::Random;
 
 use crate::{
-    Failure, Mutation, Outcome, history::History, invariants::until_violated, queue::Queue, simulation::START_MS,
+    Mutation, Outcome,
+    history::History,
+    play::{Play, play},
+    queue::Queue,
+    simulation::START_MS,
 };
 use plan::Plan;
 use requester::Requester;
@@ -125,44 +129,18 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
     let World { history, plan, .. } = &mut conversation.world;
     history.note(START_MS, || format!("{plan:?}"));
     conversation.schedule();
-    let mut events = 0;
-    let held = until_violated(|| {
-        while conversation.world.failure.is_none()
-            && let Some(event) = conversation.world.queue.next(end)
-        {
-            events += 1;
-            conversation.happen(event);
-        }
-        conversation.check_settled();
-    });
-    if let Err(violation) = held {
-        conversation.world.failure.get_or_insert(violation);
-    }
-    let at_ms = conversation.world.now() - START_MS;
-    Outcome {
-        failure: conversation.world.failure.take().map(|what| Failure { at_ms, what }),
-        events,
-        history: conversation.world.history,
-    }
+    play(conversation, end)
 }
 
-impl Conversation {
-    fn schedule(&mut self) {
-        let World {
-            queue, random, plan, ..
-        } = &mut self.world;
-        let (requesters, services) = (self.requesters.len() as u64, self.services.len() as u64);
-        for requester in 0..self.requesters.len() {
-            queue.after(random.below(1_000) as i64, Event::Start(requester));
-        }
-        for _ in 0..random.below(10) {
-            let at = START_MS + random.below(plan.faults_ms) as i64;
-            let event = match random.below(2) {
-                0 => Event::CrashRequester(random.below(requesters) as usize),
-                _ => Event::CrashService(random.below(services) as usize),
-            };
-            queue.at(at, event);
-        }
+impl Play for Conversation {
+    type Event = Event;
+
+    fn queue(&mut self) -> &mut Queue<Event> {
+        &mut self.world.queue
+    }
+
+    fn failure(&mut self) -> &mut Option<String> {
+        &mut self.world.failure
     }
 
     fn happen(&mut self, event: Event) {
@@ -210,6 +188,30 @@ impl Conversation {
             self.world.demand(service.is_at_rest(), || {
                 format!("service {me} is still busy with a reply at the end: {service:?}")
             });
+        }
+    }
+
+    fn into_history(self) -> History {
+        self.world.history
+    }
+}
+
+impl Conversation {
+    fn schedule(&mut self) {
+        let World {
+            queue, random, plan, ..
+        } = &mut self.world;
+        let (requesters, services) = (self.requesters.len() as u64, self.services.len() as u64);
+        for requester in 0..self.requesters.len() {
+            queue.after(random.below(1_000) as i64, Event::Start(requester));
+        }
+        for _ in 0..random.below(10) {
+            let at = START_MS + random.below(plan.faults_ms) as i64;
+            let event = match random.below(2) {
+                0 => Event::CrashRequester(random.below(requesters) as usize),
+                _ => Event::CrashService(random.below(services) as usize),
+            };
+            queue.at(at, event);
         }
     }
 }

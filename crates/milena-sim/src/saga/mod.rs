@@ -14,7 +14,11 @@ use milena_machines::{
 };
 
 use crate::{
-    Failure, Mutation, Outcome, history::History, invariants::until_violated, queue::Queue, simulation::START_MS,
+    Mutation, Outcome,
+    history::History,
+    play::{Play, play},
+    queue::Queue,
+    simulation::START_MS,
 };
 use checks::Checks;
 use node::{Node, Source};
@@ -148,26 +152,46 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, with_history: bool) -> 
         },
     };
     sagas.schedule();
-    let mut events = 0;
-    let held = until_violated(|| {
-        while sagas.world.checks.failure.is_none()
-            && let Some(event) = sagas.world.queue.next(end)
-        {
-            events += 1;
-            sagas.happen(event);
-        }
-        if sagas.world.checks.failure.is_none() {
-            sagas.check_settled();
-        }
-    });
-    if let Err(violation) = held {
-        sagas.world.checks.failure.get_or_insert(violation);
+    play(sagas, end)
+}
+
+impl Play for Sagas {
+    type Event = Event;
+
+    fn queue(&mut self) -> &mut Queue<Event> {
+        &mut self.world.queue
     }
-    let at_ms = sagas.world.now() - START_MS;
-    Outcome {
-        failure: sagas.world.checks.failure.take().map(|what| Failure { at_ms, what }),
-        events,
-        history: sagas.world.history,
+
+    fn failure(&mut self) -> &mut Option<String> {
+        &mut self.world.checks.failure
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start(saga) => self.start(saga),
+            Event::Cancel(saga) => self.cancel(saga),
+            Event::Begin(node, source) => self.begin(node, source),
+            Event::Commit(node, epoch, tx) => self.commit(node, epoch, tx),
+            Event::CommitRest(node, epoch, tx) => self.commit_rest(node, epoch, tx),
+            Event::Scan => self.scan(),
+            Event::Relay(node) => self.relay(node),
+            Event::Crash(node) => self.crash(node),
+            Event::Recover(node) => self.recover(node),
+            Event::Operate(saga, command) => {
+                let owner = self.owner();
+                self.begin(owner, Source::Command(saga, command));
+            }
+            Event::RetryStuck => self.retry_stuck(),
+            Event::Redrive => self.redrive(),
+        }
+    }
+
+    fn check_settled(&mut self) {
+        Self::check_settled(self);
+    }
+
+    fn into_history(self) -> History {
+        self.world.history
     }
 }
 
@@ -198,26 +222,6 @@ impl Sagas {
         }
         queue.at(START_MS + plan.faults_ms, Event::Redrive);
         queue.at(START_MS + plan.faults_ms + 1_000, Event::RetryStuck);
-    }
-
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::Start(saga) => self.start(saga),
-            Event::Cancel(saga) => self.cancel(saga),
-            Event::Begin(node, source) => self.begin(node, source),
-            Event::Commit(node, epoch, tx) => self.commit(node, epoch, tx),
-            Event::CommitRest(node, epoch, tx) => self.commit_rest(node, epoch, tx),
-            Event::Scan => self.scan(),
-            Event::Relay(node) => self.relay(node),
-            Event::Crash(node) => self.crash(node),
-            Event::Recover(node) => self.recover(node),
-            Event::Operate(saga, command) => {
-                let owner = self.owner();
-                self.begin(owner, Source::Command(saga, command));
-            }
-            Event::RetryStuck => self.retry_stuck(),
-            Event::Redrive => self.redrive(),
-        }
     }
 
     fn owner(&self) -> usize {
